@@ -1,7 +1,7 @@
-// Command codegen reads the contract headers above the functions in lua and generates everything that would
-// otherwise be counted or repeated by hand: the key builders on both sides, the unpacking of KEYS and ARGV and the
-// registration in Lua, the typed calls and golden wire tests in internal/enginerpc, the encoders and decoders of
-// messages and texts on both sides, and the error codes in enginecore and errorcode. It prints the function reference.
+// Command codegen reads the contract headers above the functions in lua and generates everything that would otherwise
+// be counted or repeated manually: the key builders on both sides, the unpacking of KEYS and ARGV and the registration
+// in Lua, the typed calls and golden wire tests in internal/enginerpc, the encoders and decoders of messages and texts
+// on both sides, and the error codes in enginecore and errorcode. It prints the function reference.
 //
 //	go run ./codegen                      write all generated files
 //	go run ./codegen -check               write nothing; list files that differ and exit with 1
@@ -163,10 +163,10 @@
 // advice, and the recorded form stays; other files are still written. With -accept-wire-form the new form is recorded,
 // for functions that no release has yet.
 //
-// A protocol that gives up older programs has a new MinProtocol. Its composite functions are registered under
-// other names, ffx2_claim in place of ffx_claim, since a call in the old form must not reach a function of the new
-// one: for a program that is still running its functions are missing, which it reports as an incompatible library.
-// ffx_version keeps its name in all protocols. The library registers the names of every protocol from MinProtocol on.
+// A protocol that drops older programs has a new MinProtocol. Its composite functions are registered under other names,
+// ffx2_claim in place of ffx_claim, since a call in the old form must not reach a function of the new one: for a
+// program that is still running its functions are missing, which it reports as an incompatible library. ffx_version
+// keeps its name in all protocols. The library registers the names of every protocol from MinProtocol on.
 //
 // # Names and tags in Go
 //

@@ -22,7 +22,7 @@ func emitTexts(l *library) (string, error) {
 	var g goSource
 	for _, m := range l.forms {
 		switch m.kind {
-		case formFrame: // internal/enginerpc/texts.go has the one that there is
+		case formFrame: // internal/enginerpc/texts.go has the only one
 		case formSet:
 			emitSet(&g, m)
 		case formDigits:

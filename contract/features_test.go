@@ -11,7 +11,7 @@ import (
 )
 
 // The page has the table of the features that contract mode serves and refuses.
-func TestFeaturesOnThePage(t *testing.T) {
+func TestFeaturesMatchPage(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/operations/contract-mode.md")
 	require.NoError(t, err)
@@ -23,7 +23,7 @@ func TestFeaturesOnThePage(t *testing.T) {
 	require.Contains(t, string(page), table.String())
 }
 
-// support says where contract mode has a feature.
+// support is how contract mode supports a feature.
 type support string
 
 // Degrees of support.
@@ -46,7 +46,7 @@ type feature struct {
 	how, functions string
 }
 
-// by returns the part that performs the feature, or the reason of its refusal, with the functions by name.
+// by describes how the feature is implemented, or why it is refused, and names its functions.
 func (f feature) by() string {
 	var parts []string
 	if f.how != "" {

@@ -144,7 +144,7 @@ func checkIdle(t *flowtest.T, before map[string]int, took time.Duration) {
 
 // A wait for an operator, for another run of its key, for a permit of a limit or for its start costs nothing either,
 // nor do callers that follow the runs.
-func TestIdleMonthOfOthers(t *testing.T) {
+func TestIdleMonth_OfOtherWaits(t *testing.T) {
 	t.Parallel()
 	def := sleeps(t)
 	ctx := context.Background()

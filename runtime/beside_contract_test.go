@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -22,7 +23,7 @@ import (
 // runs are for programs of their own mode.
 func TestContractMode_SharesLanesWithOtherPrograms(t *testing.T) {
 	t.Parallel()
-	onServers(t, func(t *testing.T, kind testserver.Kind) {
+	fixture.OnServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, testserver.Options{Kind: kind})
 		config := runtime.OpenConfig{Partitions: 4}
 		full := enginetest.Open(t, kind, server.URL(), enginetest.ContractPrefix, config)
@@ -31,7 +32,7 @@ func TestContractMode_SharesLanesWithOtherPrograms(t *testing.T) {
 		f := newFleet(t, bound)
 		f.foreign = func(n int) int { return n } // these nodes do not belong to another program here
 		f.started = []string{"diamond", "foreign", "gated", "held"}
-		handlers := []activity.Handler{f.add, f.flaky, passing("work"), passing("vendor"), adder(), passing("hold")}
+		handlers := []activity.Handler{f.add, f.flaky, fixture.Passing("work"), fixture.Passing("vendor"), fixture.Adder(), fixture.Passing("hold")}
 		full.Keeper(t)
 		bound.Keeper(t)
 		var fulls []*runtime.Run[int]

@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -38,7 +39,7 @@ func awaitState(t testing.TB, run *runtime.Run[string], node string, want fabric
 	})
 }
 
-func TestCancelPendingSparesWhatRuns(t *testing.T) {
+func TestCancelPending_SparesRunningNodes(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -56,17 +57,17 @@ func TestCancelPendingSparesWhatRuns(t *testing.T) {
 			}
 			return in, nil
 		}, activity.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: 5}))
-		f := flow.New[none, string]("pending")
+		f := flow.New[fixture.None, string]("pending")
 		runs := flow.Node(f, "runs", act, flow.Const("ok"), activity.Priority(9))
 		flow.Node(f, "fails", act, flow.Const("fail"), activity.Priority(8))
 		flow.Node(f, "waits", act, flow.Const("ok"))
 		flow.Return(f, flow.Node(f, "after", act, runs))
 		b.Worker(t, []activity.Handler{act}, runtime.WorkerConfig{Concurrency: 2})
-		run := startOf(t, b, f)
+		run := fixture.StartOf(t, b, f)
 		awaitState(t, run, "runs", fabrictype.NodeActive)
 		awaitState(t, run, "fails", fabrictype.NodeActive)
 		require.NoError(t, run.CancelPending(ctx, "no more", runtime.WithActor("ann")))
-		got := states(t, run)
+		got := fixture.States(t, run)
 		require.Equal(t, map[string]fabrictype.NodeState{"runs": "active", "fails": "active", "waits": "cancelled", "after": "cancelled"}, got)
 		b.Check(t, invariant.AnyTime)
 		close(gate)
@@ -74,7 +75,7 @@ func TestCancelPendingSparesWhatRuns(t *testing.T) {
 		require.ErrorIs(t, err, runtime.ErrRunCancelled)
 		require.ErrorContains(t, err, "no more")
 		require.Equal(t, map[string]fabrictype.NodeState{"runs": "completed", "fails": "cancelled", "waits": "cancelled", "after": "cancelled"},
-			states(t, run))
+			fixture.States(t, run))
 		require.EqualValues(t, 2, attempts.Load(), "nothing starts after the cancel")
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
@@ -88,24 +89,24 @@ func TestCancelAfterCancelPending(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		c := newCourse()
-		f := flow.New[none, string]("both")
-		flow.Return(f, c.nodes(f, "hang", "hang")[1])
-		b.Worker(t, []activity.Handler{c.act}, runtime.WorkerConfig{Concurrency: 1})
-		run := startOf(t, b, f)
+		c := fixture.NewCourse()
+		f := flow.New[fixture.None, string]("both")
+		flow.Return(f, c.Nodes(f, "hang", "hang")[1])
+		b.Worker(t, []activity.Handler{c.Act}, runtime.WorkerConfig{Concurrency: 1})
+		run := fixture.StartOf(t, b, f)
 		enginetest.Eventually(t, func() string {
-			if c.hanging.Load() == 0 {
+			if c.Hanging.Load() == 0 {
 				return "nothing runs"
 			}
 			return ""
 		})
 		require.NoError(t, run.CancelPending(ctx, "no more"))
 		require.NoError(t, run.Cancel(ctx, "at once", runtime.WithActor("bob")))
-		<-c.stopped
+		<-c.Stopped
 		_, err := run.Result(ctx)
 		require.ErrorContains(t, err, "at once")
 		b.Settle(t)
-		require.EqualValues(t, 1, c.hanging.Load())
+		require.EqualValues(t, 1, c.Hanging.Load())
 	})
 }
 
@@ -115,13 +116,13 @@ func TestCancelPendingAndALostWorker(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		core := engine.ConnOf(b.Engine.Internal())
-		c := newCourse()
-		f := flow.New[none, string]("lost")
-		flow.Return(f, c.nodes(f, "ok")[0])
-		def := definitionOf(t, f)
-		plan, err := runtime.NewPlan(b.Client, def, none{}, runtime.WithID("r"))
+		c := fixture.NewCourse()
+		f := flow.New[fixture.None, string]("lost")
+		flow.Return(f, c.Nodes(f, "ok")[0])
+		def := fixture.DefinitionOf(t, f)
+		plan, err := runtime.NewPlan(b.Client, def, fixture.None{}, runtime.WithID("r"))
 		require.NoError(t, err)
-		run, err := runtime.Start(ctx, b.Client, def, none{}, runtime.WithID("r"))
+		run, err := runtime.Start(ctx, b.Client, def, fixture.None{}, runtime.WithID("r"))
 		require.NoError(t, err)
 		reply, err := core.Claim(ctx, enginerpc.ClaimCall{
 			Partition: plan.Partition, ClaimRequest: enginerpc.ClaimRequest{
@@ -135,7 +136,7 @@ func TestCancelPendingAndALostWorker(t *testing.T) {
 		b.Keeper(t)
 		_, err = run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunCancelled)
-		require.Equal(t, fabrictype.NodeCancelled, states(t, run)["a"])
+		require.Equal(t, fabrictype.NodeCancelled, fixture.States(t, run)["a"])
 		b.Settle(t)
 	})
 }
@@ -144,39 +145,39 @@ func TestCancelNode(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		c := newCourse()
-		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.OnlyMessages(runtime.WorkerConfig{Concurrency: 4}))
-		f := flow.New[none, string]("node")
-		refs := c.nodes(f, "hang", "gate", "ok")
-		flow.Node(f, "after", c.act, flow.Const("ok"), flow.After(refs[0]))
-		flow.Return(f, flow.Node(f, "join", c.sum, flow.Quorum(2, refs...)))
-		run := startOf(t, b, f)
+		c := fixture.NewCourse()
+		b.Worker(t, []activity.Handler{c.Act, c.Sum}, runtime.OnlyMessages(runtime.WorkerConfig{Concurrency: 4}))
+		f := flow.New[fixture.None, string]("node")
+		refs := c.Nodes(f, "hang", "gate", "ok")
+		flow.Node(f, "after", c.Act, flow.Const("ok"), flow.After(refs[0]))
+		flow.Return(f, flow.Node(f, "join", c.Sum, flow.Quorum(2, refs...)))
+		run := fixture.StartOf(t, b, f)
 		awaitState(t, run, "a", fabrictype.NodeActive)
 		enginetest.Eventually(t, func() string {
-			if c.hanging.Load() == 0 {
+			if c.Hanging.Load() == 0 {
 				return "a has not begun"
 			}
 			return ""
 		})
 		require.NoError(t, run.CancelNode(ctx, "a", "not this one", runtime.WithActor("ann")))
-		<-c.stopped
+		<-c.Stopped
 		require.NoError(t, run.CancelNode(ctx, "a", "not this one"))
 		awaitState(t, run, "c", fabrictype.NodeSucceeded)
 		require.ErrorIs(t, run.CancelNode(ctx, "c", "too late"), runtime.ErrNodeOver)
 		require.ErrorIs(t, run.CancelNode(ctx, "x", "unknown"), runtime.ErrUnknownNode)
-		close(c.gate)
+		close(c.Gate)
 		_, err := run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunCancelled)
 		require.Equal(t, map[string]fabrictype.NodeState{
 			"a": "cancelled", "b": "completed", "c": "completed", "after": "skipped", "join": "completed",
-		}, states(t, run))
+		}, fixture.States(t, run))
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
 		require.Equal(t, "not this one", d.Nodes[0].Reason)
 		b.Settle(t)
 		// And it can be run again.
 		require.NoError(t, run.Purge(ctx))
-		nothingLeft(t, b)
+		fixture.NothingLeft(t, b)
 	})
 }
 
@@ -185,21 +186,21 @@ func BenchmarkCancelWide(b *testing.B) {
 	for _, kind := range testserver.Kinds(b) {
 		b.Run(string(kind), func(b *testing.B) {
 			bench := enginetest.New(b, kind)
-			c := newCourse()
-			f := flow.New[none, string]("wide")
+			c := fixture.NewCourse()
+			f := flow.New[fixture.None, string]("wide")
 			refs := make([]flow.Ref[string], 9999)
 			for i := range refs {
-				refs[i] = flow.Node(f, fmt.Sprintf("n%d", i), c.act, flow.Const("ok"))
+				refs[i] = flow.Node(f, fmt.Sprintf("n%d", i), c.Act, flow.Const("ok"))
 			}
-			flow.Return(f, flow.Node(f, "sum", c.sum, flow.List(refs...)))
-			def := definitionOf(b, f)
+			flow.Return(f, flow.Node(f, "sum", c.Sum, flow.List(refs...)))
+			def := fixture.DefinitionOf(b, f)
 			var longest time.Duration
 			calls := 0
 			for i := 0; b.Loop(); i++ {
 				b.StopTimer()
-				plan, err := runtime.NewPlan(bench.Client, def, none{}, runtime.WithID(fmt.Sprint(i)))
+				plan, err := runtime.NewPlan(bench.Client, def, fixture.None{}, runtime.WithID(fmt.Sprint(i)))
 				require.NoError(b, err)
-				_, err = runtime.Start(b.Context(), bench.Client, def, none{}, runtime.WithID(fmt.Sprint(i)))
+				_, err = runtime.Start(b.Context(), bench.Client, def, fixture.None{}, runtime.WithID(fmt.Sprint(i)))
 				require.NoError(b, err)
 				b.StartTimer()
 				for more := true; more; calls++ {

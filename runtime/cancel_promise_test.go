@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -88,10 +89,10 @@ func TestCancel_ManyMembersInShortCalls(t *testing.T) {
 			<-ctx.Done()
 			return 0, ctx.Err()
 		})
-		sum := adder()
+		sum := fixture.Adder()
 		b.Keeper(t)
 		b.Worker(t, []activity.Handler{a, sum}, runtime.WorkerConfig{Concurrency: 8})
-		run, err := runtime.Start(ctx, b.Client, wide(t, a, sum, width), 1)
+		run, err := runtime.Start(ctx, b.Client, fixture.Wide(t, a, sum, width), 1)
 		require.NoError(t, err)
 		for range 8 {
 			<-begun

@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -33,31 +34,6 @@ func waitForEnd(begun chan<- struct{}, ends chan<- ended, started *atomic.Int64)
 		<-ctx.Done()
 		ends <- ended{time.Now(), context.Cause(ctx)}
 		return n, ctx.Err()
-	})
-}
-
-// wide is a flow of one root, n nodes after it and one after all of these.
-func wide(t testing.TB, a *activity.Activity[int, int], sum *activity.Activity[[]int, int], n int) *flow.Definition[int, int] {
-	t.Helper()
-	f := flow.New[int, int]("wide")
-	root := flow.Node(f, "root", a, f.Input())
-	refs := make([]flow.Ref[int], n)
-	for i := range refs {
-		refs[i] = flow.Node(f, fmt.Sprintf("leaf-%03d", i), a, root)
-	}
-	flow.Return(f, flow.Node(f, "sum", sum, flow.List(refs...)))
-	def, err := f.Build()
-	require.NoError(t, err)
-	return def
-}
-
-func adder() *activity.Activity[[]int, int] {
-	return activity.New("sum", func(_ context.Context, list []int) (int, error) {
-		sum := 0
-		for _, n := range list {
-			sum += n
-		}
-		return sum, nil
 	})
 }
 
@@ -91,7 +67,7 @@ func TestCancelReachesRunningFunctions(t *testing.T) {
 		}
 		_, err = run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunCancelled)
-		require.Equal(t, "no longer wanted", failure(t, err).Reason)
+		require.Equal(t, "no longer wanted", fixture.Failure(t, err).Reason)
 		require.NoError(t, run.Cancel(ctx, "again"), "a second cancel succeeds")
 		b.Settle(t)
 		require.EqualValues(t, 3, started.Load(), "nothing starts after the cancel")
@@ -109,8 +85,8 @@ func TestCancelOfALargeFlow(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		a := addOne()
-		run, err := runtime.Start(ctx, b.Client, wide(t, a, adder(), 300), 1)
+		a := fixture.AddOne()
+		run, err := runtime.Start(ctx, b.Client, fixture.Wide(t, a, fixture.Adder(), 300), 1)
 		require.NoError(t, err)
 		require.NoError(t, run.Cancel(ctx, "too large"))
 		_, err = run.Result(ctx)
@@ -129,7 +105,7 @@ func TestCancelByOtherTools(t *testing.T) {
 		wait := waitForEnd(begun, ends, &started)
 		b.Worker(t, []activity.Handler{wait}, runtime.OnlyMessages(runtime.WorkerConfig{Concurrency: 1}))
 		b.Keeper(t)
-		def := chainOf(t, wait, 3)
+		def := fixture.ChainOf(t, wait, 3)
 		run, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)
 		<-begun
@@ -155,7 +131,7 @@ func TestOperatorCancelsOneNode(t *testing.T) {
 		var started atomic.Int64
 		wait := waitForEnd(begun, ends, &started)
 		b.Worker(t, []activity.Handler{wait}, runtime.OnlyMessages(runtime.WorkerConfig{}))
-		run, err := runtime.Start(ctx, b.Client, chainOf(t, wait, 2), 1)
+		run, err := runtime.Start(ctx, b.Client, fixture.ChainOf(t, wait, 2), 1)
 		require.NoError(t, err)
 		<-begun
 		d, err := run.Describe(ctx)

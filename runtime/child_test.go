@@ -18,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/contract"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -69,7 +70,7 @@ func runChild() int {
 		fmt.Println("begun")
 		select {}
 	})
-	sum := adder()
+	sum := fixture.Adder()
 	if id := os.Getenv(childStartVariable); id != "" {
 		def, err := killFlow(a, sum)
 		client, clientErr := runtime.NewClient(e)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -39,14 +40,14 @@ func TestRandomFlowsOnACluster(t *testing.T) {
 	t.Run("limit", func(t *testing.T) {
 		b := open(t)
 		ctx := enginetest.Context(t)
-		var g gauge
-		a := g.measured("measured", 0, activity.Limit("two", activity.AtOnce(2)))
+		var g fixture.Gauge
+		a := g.Measured("measured", 0, activity.Limit("two", activity.AtOnce(2)))
 		for range 2 {
 			b.Worker(t, []activity.Handler{a})
 			b.Keeper(t)
 		}
-		awaitAll(ctx, t, startAll(ctx, t, b.Client, single(t, a), 20))
-		require.LessOrEqual(t, g.most, 2)
+		fixture.AwaitAll(ctx, t, fixture.StartAll(ctx, t, b.Client, fixture.Single(t, a), 20))
+		require.LessOrEqual(t, g.Most, 2)
 		b.Settle(t)
 	})
 }

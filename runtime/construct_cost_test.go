@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -150,13 +151,13 @@ func constructs() []construct {
 				func(next interceptor.ActivityFunc) interceptor.ActivityFunc { return next },
 			}
 		}},
-		{name: "error details", failure: errNoCreditHere, nodes: failingNode},
+		{name: "error details", failure: fixture.ErrNoCreditHere, nodes: failingNode},
 		failureHookConstruct(),
 	}
 }
 
 func failingNode(_ *testing.T, f *intFlow, _ *intActivity) flow.Ref[int] {
-	fail := activity.New("fail", func(context.Context, int) (int, error) { return 0, errNoCreditHere })
+	fail := activity.New("fail", func(context.Context, int) (int, error) { return 0, fixture.ErrNoCreditHere })
 	return flow.Node(f, "only", fail, f.Input(), activity.Retry(activity.NoRetry))
 }
 
@@ -165,7 +166,7 @@ func failingNode(_ *testing.T, f *intFlow, _ *intActivity) flow.Ref[int] {
 func failureHookConstruct() construct {
 	called, call := context.WithCancel(context.Background())
 	return construct{
-		name: "failure hook", failure: errNoCreditHere, nodes: failingNode, adds: 2,
+		name: "failure hook", failure: fixture.ErrNoCreditHere, nodes: failingNode, adds: 2,
 		worker: func(config *runtime.WorkerConfig) {
 			config.OnRunFailed = func(context.Context, *runtime.RunError) error {
 				call()
@@ -209,8 +210,8 @@ func TestConstructsCostNothingWhereTheyAreNotUsed(t *testing.T) {
 		Partitions: 4, Propagators: []interceptor.Propagator{interceptor.PropagateValue[tenant]("tenant", tenantKey{})},
 	})
 	ctx := enginetest.Context(t)
-	one := addOne()
-	plain := []*intDefinition{chainOf(t, one, 1), chainOf(t, one, 3)}
+	one := fixture.AddOne()
+	plain := []*intDefinition{fixture.ChainOf(t, one, 1), fixture.ChainOf(t, one, 3)}
 	recorded := []int64{plainSingleCommands, plainChainCommands}
 	before := make([]plainCost, len(plain))
 	useConstruct(ctx, t, b, construct{name: "nothing", nodes: onlyNode}, one) // a keeper has been there from now on
@@ -250,12 +251,12 @@ func costOfPlain(ctx context.Context, t *testing.T, b *enginetest.Bench, def *in
 	var took, calls []int64
 	var last *runtime.Run[int]
 	for i := range 70 {
-		before, callsBefore := commands(ctx, t, b)
+		before, callsBefore := fixture.Commands(ctx, t, b)
 		run, err := runtime.Start(ctx, b.Client, def, i)
 		require.NoError(t, err)
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
-		after, callsAfter := commands(ctx, t, b)
+		after, callsAfter := fixture.Commands(ctx, t, b)
 		took, calls = append(took, after-before-1), append(calls, callsAfter-callsBefore) // one is the count itself
 		last = run
 	}

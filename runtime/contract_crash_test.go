@@ -22,6 +22,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/lualib"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -34,12 +35,12 @@ const contractURL = "?contract=15"
 // A worker takes over the executions of a killed one, each with calls of the contract.
 func TestContractWorkerKilled(t *testing.T) {
 	t.Parallel()
-	onServers(t, func(t *testing.T, kind testserver.Kind) {
+	fixture.OnServers(t, func(t *testing.T, kind testserver.Kind) {
 		b := enginetest.NewContract(t, kind)
 		ctx := enginetest.Context(t)
 		var calls atomic.Int64
 		a := holdForEver(func(n int) (int, error) { calls.Add(1); return n, nil })
-		sum := adder()
+		sum := fixture.Adder()
 		def, err := killFlow(a, sum)
 		require.NoError(t, err)
 		b.Keeper(t)
@@ -67,7 +68,7 @@ func TestContractWorkerKilled(t *testing.T) {
 // on.
 func TestContractClientKilledWhileSubmitting(t *testing.T) {
 	t.Parallel() // most of it is waiting
-	onServers(t, func(t *testing.T, kind testserver.Kind) {
+	fixture.OnServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := enginetest.ContractServer(t, kind)
 		for _, at := range []struct {
 			function string
@@ -85,8 +86,8 @@ func TestContractClientKilledWhileSubmitting(t *testing.T) {
 				})
 				var ran atomic.Int64
 				a := activity.New("add", func(_ context.Context, n int) (int, error) { ran.Add(1); return n + 1, nil })
-				sum := adder()
-				def := wide(t, a, sum, 60)
+				sum := fixture.Adder()
+				def := fixture.Wide(t, a, sum, 60)
 				b.Worker(t, []activity.Handler{a, sum})
 				b.Keeper(t)
 
@@ -121,7 +122,7 @@ func TestContractClientKilledWhileSubmitting(t *testing.T) {
 // A client dies before it has released the roots of a flow that is whole. A keeper does it.
 func TestContractKeeperReleasesRoots(t *testing.T) {
 	t.Parallel()
-	onServers(t, func(t *testing.T, kind testserver.Kind) {
+	fixture.OnServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := enginetest.ContractServer(t, kind)
 		ctx := enginetest.Context(t)
 		prefix := enginetest.ContractPrefix
@@ -130,9 +131,9 @@ func TestContractKeeperReleasesRoots(t *testing.T) {
 		})
 		p := proxy.Start(t, server.Addr())
 		far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr()+contractURL, prefix)
-		a := addOne()
-		def := chainOf(t, a, 4)
-		startWorkerPool(t, b, a)
+		a := fixture.AddOne()
+		def := fixture.ChainOf(t, a, 4)
+		fixture.StartWorkerPool(t, b, a)
 		stalled := make(chan struct{})
 		p.Intercept(proxy.StallAfter("flowfabric.submitted", 2, stalled))
 		dying, die := context.WithCancel(ctx)
@@ -152,7 +153,7 @@ func TestContractKeeperReleasesRoots(t *testing.T) {
 // Replies get lost at random, for workers, keepers and clients.
 func TestContractLostReplies(t *testing.T) {
 	t.Parallel()
-	onServers(t, func(t *testing.T, kind testserver.Kind) {
+	fixture.OnServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := enginetest.ContractServer(t, kind)
 		p := proxy.Start(t, server.Addr())
 		b := enginetest.Open(t, kind, string(kind)+"://"+p.Addr()+contractURL, enginetest.ContractPrefix, runtime.OpenConfig{
@@ -176,7 +177,7 @@ func TestContractOnAPlainLibrary(t *testing.T) {
 		require.Equal(t, 1, strings.Count(library, change[0]), change[0])
 		library = strings.Replace(library, change[0], change[1], 1)
 	}
-	onServers(t, func(t *testing.T, kind testserver.Kind) {
+	fixture.OnServers(t, func(t *testing.T, kind testserver.Kind) {
 		b := enginetest.Open(t, kind, enginetest.ServerWith(t, kind, library).URL()+contractURL, enginetest.ContractPrefix, runtime.OpenConfig{
 			Backend: contract.Backend(contract.Config{PollInterval: 50 * time.Millisecond, ReconcileInterval: 200 * time.Millisecond}),
 		})
@@ -208,15 +209,15 @@ func TestContractKeeper_ResolvesEdgesOfLostWorker(t *testing.T) {
 	t.Parallel()
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		a := addOne()
-		run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 4), 1)
+		a := fixture.AddOne()
+		run, err := runtime.Start(ctx, b.Client, fixture.ChainOf(t, a, 4), 1)
 		require.NoError(t, err)
 		partition, err := engine.ConnOf(b.Engine.Internal()).FlowPartition(run.FlowID())
 		require.NoError(t, err)
 		first := keyspace.ExecutionIDFor(partition, run.FlowID(), "n0")
 		program := b.Program(ctx, t)
 		program.Complete(program.Claim(first, 0), "7")
-		startWorkerPool(t, b, a) // nothing has received the message of the completion
+		fixture.StartWorkerPool(t, b, a) // nothing has received the message of the completion
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 10, out)
@@ -231,7 +232,7 @@ func TestContractPoisonNode(t *testing.T) {
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		core := engine.ConnOf(b.Engine.Internal())
-		run, err := runtime.Start(ctx, b.Client, chainOf(t, addOne(), 2), 1)
+		run, err := runtime.Start(ctx, b.Client, fixture.ChainOf(t, fixture.AddOne(), 2), 1)
 		require.NoError(t, err)
 		partition, err := core.FlowPartition(run.FlowID())
 		require.NoError(t, err)
@@ -260,12 +261,12 @@ func TestContractPoisonNode(t *testing.T) {
 				return ""
 			})
 		}
-		b.Worker(t, []activity.Handler{addOne()})
+		b.Worker(t, []activity.Handler{fixture.AddOne()})
 		_, err = run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunFailed)
-		require.Equal(t, "its worker was lost too often", failure(t, err).Reason)
-		require.Equal(t, engine.CategoryWorkerLost, failure(t, err).Category)
-		require.Equal(t, "n0", failure(t, err).Node)
+		require.Equal(t, "its worker was lost too often", fixture.Failure(t, err).Reason)
+		require.Equal(t, engine.CategoryWorkerLost, fixture.Failure(t, err).Category)
+		require.Equal(t, "n0", fixture.Failure(t, err).Node)
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
 		require.Equal(t, "its worker was lost too often", d.Nodes[0].Reason)
@@ -286,13 +287,13 @@ func TestContractDirectory(t *testing.T) {
 	b := enginetest.Open(t, testserver.Embedded, url, prefix, runtime.OpenConfig{
 		Backend: contract.Backend(contract.Config{ReconcileInterval: 50 * time.Millisecond}),
 	})
-	a, sum := holdForEver(func(n int) (int, error) { return n, nil }), adder()
+	a, sum := holdForEver(func(n int) (int, error) { return n, nil }), fixture.Adder()
 	def, err := killFlow(a, sum)
 	require.NoError(t, err)
 	run, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("the-run"))
 	require.NoError(t, err)
 	require.True(t, run.Existed(), "the acknowledged run exists")
-	startWorkerPool(t, b, a, sum)
+	fixture.StartWorkerPool(t, b, a, sum)
 	out, err := run.Result(ctx)
 	require.NoError(t, err)
 	require.Equal(t, 8, out)
@@ -300,9 +301,9 @@ func TestContractDirectory(t *testing.T) {
 }
 
 // A worker that cannot read the results of upstreams reads them again; it does not take them for missing.
-func TestContractInputsThatCannotBeRead(t *testing.T) {
+func TestContractWorker_RetriesUnreadableInputs(t *testing.T) {
 	t.Parallel()
-	onServers(t, func(t *testing.T, kind testserver.Kind) {
+	fixture.OnServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := enginetest.ContractServer(t, kind)
 		prefix := enginetest.ContractPrefix
 		b := enginetest.Open(t, kind, server.URL()+contractURL, prefix)
@@ -318,10 +319,10 @@ func TestContractInputsThatCannotBeRead(t *testing.T) {
 			close(stalled)
 			return proxy.Stall
 		})
-		a := addOne()
+		a := fixture.AddOne()
 		far.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Lease: time.Second})
 		b.Keeper(t)
-		run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 6), 0)
+		run, err := runtime.Start(ctx, b.Client, fixture.ChainOf(t, a, 6), 0)
 		require.NoError(t, err)
 		<-stalled
 		time.Sleep(1500 * time.Millisecond) //nolint:forbidigo // longer than the lease, and so than the worker waits for an answer

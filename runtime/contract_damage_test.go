@@ -19,6 +19,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -117,7 +118,7 @@ func TestContractDamagedMembers(t *testing.T) {
 		keeper := enginetest.NewKeeper(t, x.Engine, runtime.KeeperConfig{})
 		x.Run(t, "keeper", keeper.Run)
 		x.Worker(t, []activity.Handler{flaky})
-		run, err := runtime.Start(x.ctx, x.Client, chainOf(t, flaky, 3), 1)
+		run, err := runtime.Start(x.ctx, x.Client, fixture.ChainOf(t, flaky, 3), 1)
 		require.NoError(t, err)
 		out, err := run.Result(x.ctx)
 		require.NoError(t, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -35,9 +36,9 @@ func TestContractMetrics(t *testing.T) {
 	t.Parallel()
 	check := func(t *testing.T, b *enginetest.Bench, reader metric.Reader) {
 		k := b.Keeper(t)
-		add := addOne()
+		add := fixture.AddOne()
 		b.Worker(t, []activity.Handler{add})
-		run, err := runtime.Start(enginetest.Context(t), b.Client, oneNode(t, "counted", add), 1)
+		run, err := runtime.Start(enginetest.Context(t), b.Client, fixture.OneNode(t, "counted", add), 1)
 		require.NoError(t, err)
 		_, err = run.Result(enginetest.Context(t))
 		require.NoError(t, err)
@@ -125,15 +126,15 @@ func TestContractSiblings(t *testing.T) {
 func TestContractJoinKeepsTheResult(t *testing.T) {
 	t.Parallel()
 	enginetest.EachExtended(t, func(t *testing.T, b *enginetest.Bench) {
-		c := newCourse()
-		b.Worker(t, []activity.Handler{c.act}, runtime.WorkerConfig{Concurrency: 8})
-		f := flow.New[none, string]("kept")
-		refs := c.nodes(f, "ok-then", "gate", "hang") // one that has not begun is cancelled without a word
-		flow.Node(f, "winner", c.act, flow.AnyOf(refs...))
+		c := fixture.NewCourse()
+		b.Worker(t, []activity.Handler{c.Act}, runtime.WorkerConfig{Concurrency: 8})
+		f := flow.New[fixture.None, string]("kept")
+		refs := c.Nodes(f, "ok-then", "gate", "hang") // one that has not begun is cancelled without a word
+		flow.Node(f, "winner", c.Act, flow.AnyOf(refs...))
 		flow.Return(f, refs[1])
-		run := startOf(t, b, f)
-		<-c.stopped
-		close(c.gate)
+		run := fixture.StartOf(t, b, f)
+		<-c.Stopped
+		close(c.Gate)
 		result, err := run.Result(enginetest.Context(t))
 		require.NoError(t, err)
 		require.Equal(t, "b", result)
@@ -145,22 +146,22 @@ func TestContractJoinKeepsTheResult(t *testing.T) {
 func TestJoinInputsStayTheSame(t *testing.T) {
 	t.Parallel()
 	enginetest.EachExtended(t, func(t *testing.T, b *enginetest.Bench) {
-		c := newCourse()
+		c := fixture.NewCourse()
 		seen := make(chan string, 2)
 		again := activity.New("again", func(ctx context.Context, in []string) (string, error) {
 			seen <- fmt.Sprint(in)
 			if info, _ := activity.Info(ctx); info.Attempt == 1 {
-				close(c.gate)
+				close(c.Gate)
 				// The late one has ended, and its edge is resolved, before the next attempt.
 				return "", activity.RetryAfter(errors.New("once more"), time.Second)
 			}
 			return "", nil
 		})
-		b.Worker(t, []activity.Handler{c.act, again}, runtime.WorkerConfig{Concurrency: 8})
+		b.Worker(t, []activity.Handler{c.Act, again}, runtime.WorkerConfig{Concurrency: 8})
 		b.Keeper(t)
-		f := flow.New[none, string]("late")
-		flow.Return(f, flow.Node(f, "join", again, flow.Quorum(2, c.nodes(f, "gate", "ok", "ok")...), flow.LetRun()))
-		run := startOf(t, b, f)
+		f := flow.New[fixture.None, string]("late")
+		flow.Return(f, flow.Node(f, "join", again, flow.Quorum(2, c.Nodes(f, "gate", "ok", "ok")...), flow.LetRun()))
+		run := fixture.StartOf(t, b, f)
 		_, err := run.Result(enginetest.Context(t))
 		require.NoError(t, err)
 		require.Equal(t, "[b c]", <-seen)
@@ -183,7 +184,7 @@ func TestReasonsThatReadLikeCodes(t *testing.T) {
 		})
 		b.Worker(t, []activity.Handler{wait})
 		for _, reason := range []string{"lease_revoked", "attempt_timeout", "flow_deadline", "execution_deadline"} {
-			run, err := runtime.Start(ctx, b.Client, oneNode(t, "reasons", wait), 1)
+			run, err := runtime.Start(ctx, b.Client, fixture.OneNode(t, "reasons", wait), 1)
 			require.NoError(t, err)
 			require.NoError(t, <-causes)
 			require.NoError(t, run.Cancel(ctx, reason))

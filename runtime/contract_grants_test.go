@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -37,7 +38,7 @@ func (x *outside) lease(id enginecore.ExecutionID, ttl time.Duration) {
 func TestContractReclaimGrants(t *testing.T) {
 	anyContract(t, func(t *testing.T, x *outside) {
 		x.Keeper(t)
-		holder := newHolder(t, x.Bench, runtime.WorkerConfig{})
+		holder := fixture.NewHolder(t, x.Bench, runtime.WorkerConfig{})
 		issuer := enginetest.NewGrantIssuer(t, x.Engine)
 		for _, isRevoked := range []bool{false, true} {
 			id := x.create("work", "")
@@ -50,15 +51,15 @@ func TestContractReclaimGrants(t *testing.T) {
 			}
 			var task *runtime.Task
 			enginetest.Eventually(t, func() string {
-				request := requestFor("worker")
-				request.Instance = holder.worker.Instance()
+				request := fixture.RequestFor("worker")
+				request.Instance = holder.Worker.Instance()
 				grant, err := issuer.ClaimForWorker(x.ctx, request)
 				if err != nil {
 					return err.Error()
 				}
 				require.Equal(t, id, grant.ExecutionID)
 				require.True(t, grant.Reclaim)
-				task, err = holder.worker.NextGranted(x.ctx, grant)
+				task, err = holder.Worker.NextGranted(x.ctx, grant)
 				require.NoError(t, err)
 				return ""
 			})
@@ -75,11 +76,11 @@ func TestContractClaimThrough(t *testing.T) {
 		x.Keeper(t)
 		lost := x.create("add", "")
 		x.lease(lost, 5*time.Millisecond)
-		add := addOne()
+		add := fixture.AddOne()
 		x.Worker(t, []activity.Handler{add}, runtime.WorkerConfig{
 			ClaimThrough: enginetest.NewGrantIssuer(t, x.Engine),
 		})
-		run, err := runtime.Start(x.ctx, x.Client, chainOf(t, add, 4), 1)
+		run, err := runtime.Start(x.ctx, x.Client, fixture.ChainOf(t, add, 4), 1)
 		require.NoError(t, err)
 		result, err := run.Result(x.ctx)
 		require.NoError(t, err)
@@ -91,7 +92,7 @@ func TestContractClaimThrough(t *testing.T) {
 // An execution that waits for children continues when they have all ended before it began to wait.
 func TestContractWaitsForEndedChildren(t *testing.T) {
 	anyContract(t, func(t *testing.T, x *outside) {
-		holder := newHolder(t, x.Bench, runtime.WorkerConfig{})
+		holder := fixture.NewHolder(t, x.Bench, runtime.WorkerConfig{})
 		flow, _, err := x.operator.CreateFlow(x.ctx, admin.FlowSpec{Kind: "parents"})
 		require.NoError(t, err)
 		var members []enginecore.ExecutionID
@@ -104,7 +105,7 @@ func TestContractWaitsForEndedChildren(t *testing.T) {
 			require.NoError(t, err)
 			members = append(members, id)
 		}
-		task := holder.next()
+		task := holder.Next()
 		info, err := x.operator.Flow(x.ctx, flow)
 		require.NoError(t, err)
 		edge := admin.Edge{Flow: flow, Upstream: members[1], Downstream: members[0]}
@@ -120,7 +121,7 @@ func TestContractWaitsForEndedChildren(t *testing.T) {
 		})
 		require.NoError(t, err)
 		require.NoError(t, task.WaitForChildren(x.ctx))
-		require.NoError(t, holder.next().Complete(x.ctx, 1))
+		require.NoError(t, holder.Next().Complete(x.ctx, 1))
 		x.awaitState(members[0], fabrictype.NodeSucceeded)
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -21,7 +22,7 @@ func TestContractRefusesTimersAndGrowth(t *testing.T) {
 	ctx := enginetest.Context(t)
 	until := activity.New("until", func(context.Context, int) (bool, error) { return true, nil })
 	plan := activity.New("plan", func(context.Context, int) (flow.Plan[int], error) { return flow.Done(1) })
-	body := single(t, addOne())
+	body := fixture.Single(t, fixture.AddOne())
 	for want, declare := range map[string]func(*flow.Builder[int, struct{}]){
 		"node x: timers (flow.Sleep, flow.Until, activity.Sleep)": func(f *flow.Builder[int, struct{}]) { flow.Sleep(f, "x", time.Hour) },
 		"node y: timers (flow.Sleep, flow.Until, activity.Sleep)": func(f *flow.Builder[int, struct{}]) { flow.Until(f, "y", flow.Const(time.Now())) },
@@ -45,7 +46,7 @@ func TestContractRefusesTimersAndGrowth(t *testing.T) {
 	renews := activity.New("renews", func(_ context.Context, n int) (int, error) { return n, activity.ContinueAsNew(n) })
 	b.Worker(t, []activity.Handler{sleeps, renews})
 	for feature, a := range map[string]*activity.Activity[int, int]{"activity.Sleep": sleeps, "activity.ContinueAsNew": renews} {
-		run, err := runtime.Start(ctx, b.Client, single(t, a), 1)
+		run, err := runtime.Start(ctx, b.Client, fixture.Single(t, a), 1)
 		require.NoError(t, err)
 		_, err = run.Result(ctx)
 		require.ErrorContains(t, err, feature)

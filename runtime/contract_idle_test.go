@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -40,7 +41,7 @@ func TestContractIdleCost(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			b := enginetest.NewContract(t, kind, runtime.OpenConfig{Partitions: 256})
 			ctx := enginetest.Context(t)
-			a := addOne()
+			a := fixture.AddOne()
 			b.Keeper(t)
 			b.Worker(t, []activity.Handler{a})
 			perPoll := func(polls int) (sum float64, by map[string]int) {

@@ -39,7 +39,7 @@ func (x *outside) partitionOf(id enginecore.ExecutionID) keyspace.Partition {
 
 // A cancel whose caller has read the execution before it began to wait ends it, and signals no longer count. The
 // waitpoint stays active with the reference library.
-func TestCancelThatMeetsASuspension(t *testing.T) {
+func TestCancel_RacingWithASuspension(t *testing.T) {
 	anyContract(t, func(t *testing.T, x *outside) {
 		_, err := x.operator.RotateSecret(x.ctx, admin.Secret{KID: "k1", Hex: "00112233445566778899aabbccddeeff"}, time.Hour)
 		require.NoError(t, err)
@@ -67,7 +67,7 @@ func TestCancelThatMeetsASuspension(t *testing.T) {
 
 // A cancel whose caller has read the execution before it was claimed ends it. The list of the worker's leases keeps its
 // entry with the reference library.
-func TestCancelThatMeetsAClaim(t *testing.T) {
+func TestCancel_RacingWithAClaim(t *testing.T) {
 	anyContract(t, func(t *testing.T, x *outside) {
 		id := x.create("of a program", "")
 		claimed := x.program.Claim(id, 0)

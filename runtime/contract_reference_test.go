@@ -18,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -136,7 +137,7 @@ func TestContractStream(t *testing.T) {
 			}
 			return n, nil
 		})
-		def := oneNode(t, "chatty", chatty)
+		def := fixture.OneNode(t, "chatty", chatty)
 		x.Worker(t, def.Handlers())
 		run, err := runtime.Start(x.ctx, x.Client, def, 5)
 		require.NoError(t, err)
@@ -155,7 +156,7 @@ func TestContractWorkerCapabilities(t *testing.T) {
 	anyContract(t, func(t *testing.T, x *outside) {
 		id := x.create("pass", `{"routing_requirements":{"required_capabilities":["gpu"]}}`)
 		s := enginetest.NewGrantIssuer(t, x.Engine)
-		_, err := s.ClaimForWorker(x.ctx, requestFor("weak"))
+		_, err := s.ClaimForWorker(x.ctx, fixture.RequestFor("weak"))
 		require.ErrorIs(t, err, runtime.ErrNoGrant)
 		require.Equal(t, fabrictype.NodeRateLimited, x.execution(id).State)
 		keys, client := x.core.Keys(), x.core.Client()
@@ -165,7 +166,7 @@ func TestContractWorkerCapabilities(t *testing.T) {
 			return list
 		}
 		require.Empty(t, workers())
-		w := x.Worker(t, []activity.Handler{passing("pass")}, runtime.WorkerConfig{Capabilities: []string{"ssd", "gpu"}})
+		w := x.Worker(t, []activity.Handler{fixture.Passing("pass")}, runtime.WorkerConfig{Capabilities: []string{"ssd", "gpu"}})
 		x.awaitState(id, fabrictype.NodeSucceeded)
 		require.Len(t, workers(), 1)
 		capabilities, err := client.Do(x.ctx, client.B().Get().
@@ -191,10 +192,10 @@ func TestContractRateQuota(t *testing.T) {
 			ids = append(ids, id)
 		}
 		s := enginetest.NewGrantIssuer(t, x.Engine)
-		_, err = s.ClaimForWorker(x.ctx, requestFor("w"))
+		_, err = s.ClaimForWorker(x.ctx, fixture.RequestFor("w"))
 		require.NoError(t, err)
 		// The head of the lane may be the execution that is already granted.
-		_, err = s.ClaimForWorker(x.ctx, requestFor("w"))
+		_, err = s.ClaimForWorker(x.ctx, fixture.RequestFor("w"))
 		require.ErrorIs(t, err, runtime.ErrNoGrant)
 		blocked := 0
 		for _, id := range ids {

@@ -21,6 +21,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/lualib"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -29,7 +30,7 @@ import (
 func TestContractRefusals(t *testing.T) {
 	t.Parallel()
 	b := enginetest.NewContract(t, testserver.Embedded)
-	a := addOne()
+	a := fixture.AddOne()
 	for name, c := range map[string]struct {
 		add  func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int]
 		want string
@@ -39,10 +40,10 @@ func TestContractRefusals(t *testing.T) {
 		}, "node second: schedule-to-start timeouts"},
 		"map": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
 			list := flow.Node(f, "list", activity.New("list", func(context.Context, int) ([]int, error) { return nil, nil }), first)
-			return flow.Node(f, "sum", adder(), flow.Map(f, "each", a, list))
+			return flow.Node(f, "sum", fixture.Adder(), flow.Map(f, "each", a, list))
 		}, "node each: maps"},
 		"sub": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
-			return flow.Sub(f, "inner", chainOf(t, a, 1), first)
+			return flow.Sub(f, "inner", fixture.ChainOf(t, a, 1), first)
 		}, "node inner: sub-flows"},
 		"limit": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
 			return flow.Node(f, "second", a, first, activity.Limit("two", activity.AtOnce(2)))
@@ -68,7 +69,7 @@ func TestContractRefusesOptions(t *testing.T) {
 		"budgets of flows":   flow.Budget("calls", flow.HardLimit("calls", 5)),
 		"retention of flows": flow.Retention(time.Hour),
 	} {
-		_, err := runtime.Start(ctx, b.Client, chainOf(t, addOne(), 1, option), 1, runtime.WithID("refused"))
+		_, err := runtime.Start(ctx, b.Client, fixture.ChainOf(t, fixture.AddOne(), 1, option), 1, runtime.WithID("refused"))
 		require.ErrorIs(t, err, runtime.ErrNotInContract)
 		require.ErrorContains(t, err, want)
 		_, err = b.Client.Run("chain", "refused").Describe(ctx)
@@ -81,8 +82,8 @@ func TestContractRefusesOperations(t *testing.T) {
 	t.Parallel()
 	b := enginetest.NewContract(t, testserver.Embedded)
 	ctx := enginetest.Context(t)
-	b.Worker(t, []activity.Handler{addOne()})
-	started, err := runtime.Start(ctx, b.Client, chainOf(t, addOne(), 1), 1)
+	b.Worker(t, []activity.Handler{fixture.AddOne()})
+	started, err := runtime.Start(ctx, b.Client, fixture.ChainOf(t, fixture.AddOne(), 1), 1)
 	require.NoError(t, err)
 	run := b.Client.Run("chain", started.ID())
 	operations := map[string]error{
@@ -91,7 +92,7 @@ func TestContractRefusesOperations(t *testing.T) {
 	}
 	for _, operations["schedules"] = range b.Client.Schedules(ctx) {
 	}
-	_, operations["a later start"] = runtime.Start(ctx, b.Client, chainOf(t, addOne(), 1), 1, runtime.StartAfter(time.Hour))
+	_, operations["a later start"] = runtime.Start(ctx, b.Client, fixture.ChainOf(t, fixture.AddOne(), 1), 1, runtime.StartAfter(time.Hour))
 	_, operations["feed"] = b.Client.Feed(ctx, runtime.FeedFilter{}, "")
 	_, operations["bulk job"] = b.Client.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, runtime.BulkOptions{})
 	_, operations["preview of a bulk job"] = b.Client.PreviewBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, runtime.BulkOptions{})
@@ -112,7 +113,7 @@ func TestContractRefusesOperations(t *testing.T) {
 func TestContractRefusesExtensions(t *testing.T) {
 	t.Parallel()
 	enginetest.EachReference(t, func(t *testing.T, b *enginetest.Bench) {
-		a := addOne()
+		a := fixture.AddOne()
 		before := functionLists(t, b)
 		for name, c := range map[string]struct {
 			add  func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int]
@@ -209,7 +210,7 @@ func TestContractSendsNoCompositeCall(t *testing.T) {
 // A server without the library, or with another version, is left as it is.
 func TestContractLeavesTheLibrary(t *testing.T) {
 	t.Parallel()
-	onServers(t, func(t *testing.T, kind testserver.Kind) {
+	fixture.OnServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, testserver.Options{Kind: kind})
 		ctx := enginetest.Context(t)
 		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true})

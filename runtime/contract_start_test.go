@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -20,7 +21,7 @@ func TestContractStartOptions(t *testing.T) {
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := activity.New("double", func(_ context.Context, n int) (int, error) { return 2 * n, nil })
-		def := oneNode(t, "plain", a)
+		def := fixture.OneNode(t, "plain", a)
 		const apart = time.Second // at most, between the program's clock and its estimate of the engine's clock
 		begun := time.Now().Add(-apart)
 		run, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithPriority(5), runtime.WithDeadline(time.Hour))

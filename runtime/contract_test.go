@@ -16,25 +16,19 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/internal/waitreason"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// startWorkerPool starts a keeper and a worker with the handlers.
-func startWorkerPool(t *testing.T, b *enginetest.Bench, handlers ...activity.Handler) {
-	t.Helper()
-	b.Keeper(t)
-	b.Worker(t, handlers)
-}
-
 func TestContractChain(t *testing.T) {
 	t.Parallel()
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		a := addOne()
-		startWorkerPool(t, b, a)
-		def := chainOf(t, a, 10)
+		a := fixture.AddOne()
+		fixture.StartWorkerPool(t, b, a)
+		def := fixture.ChainOf(t, a, 10)
 		for i := range 5 {
 			begun := time.Now()
 			run, err := runtime.Start(ctx, b.Client, def, i)
@@ -57,10 +51,10 @@ func TestContractFanOut(t *testing.T) {
 	t.Parallel()
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		a, sum := addOne(), adder()
-		startWorkerPool(t, b, a, sum)
+		a, sum := fixture.AddOne(), fixture.Adder()
+		fixture.StartWorkerPool(t, b, a, sum)
 		for _, width := range []int{3, 300} {
-			run, err := runtime.Start(ctx, b.Client, wide(t, a, sum, width), 1)
+			run, err := runtime.Start(ctx, b.Client, fixture.Wide(t, a, sum, width), 1)
 			require.NoError(t, err)
 			out, err := run.Result(ctx)
 			require.NoError(t, err)
@@ -74,8 +68,8 @@ func TestContractStartAgain(t *testing.T) {
 	t.Parallel()
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		a := addOne()
-		def := chainOf(t, a, 3)
+		a := fixture.AddOne()
+		def := fixture.ChainOf(t, a, 3)
 		run, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("again"))
 		require.NoError(t, err)
 		require.False(t, run.Existed())
@@ -84,9 +78,9 @@ func TestContractStartAgain(t *testing.T) {
 		require.True(t, run.Existed())
 		_, err = runtime.Start(ctx, b.Client, def, 2, runtime.WithID("again"))
 		require.ErrorIs(t, err, runtime.ErrRunConflict)
-		_, err = runtime.Start(ctx, b.Client, chainOf(t, a, 4), 1, runtime.WithID("again"))
+		_, err = runtime.Start(ctx, b.Client, fixture.ChainOf(t, a, 4), 1, runtime.WithID("again"))
 		require.ErrorIs(t, err, runtime.ErrRunConflict)
-		startWorkerPool(t, b, a)
+		fixture.StartWorkerPool(t, b, a)
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 4, out)
@@ -107,8 +101,8 @@ func TestContractRetriesAndFailure(t *testing.T) {
 			}
 			return n + 1, nil
 		}, activity.Retry(activity.Exponential{First: 5 * time.Millisecond, Max: 20 * time.Millisecond, Attempts: 3}))
-		startWorkerPool(t, b, flaky)
-		def := chainOf(t, flaky, 3)
+		fixture.StartWorkerPool(t, b, flaky)
+		def := fixture.ChainOf(t, flaky, 3)
 		run, err := runtime.Start(ctx, b.Client, def, 0)
 		require.NoError(t, err)
 		out, err := run.Result(ctx)
@@ -120,8 +114,8 @@ func TestContractRetriesAndFailure(t *testing.T) {
 		require.NoError(t, err)
 		_, err = run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunFailed)
-		require.Equal(t, "n0", failure(t, err).Node)
-		require.Equal(t, "not yet", failure(t, err).Reason)
+		require.Equal(t, "n0", fixture.Failure(t, err).Node)
+		require.Equal(t, "not yet", fixture.Failure(t, err).Reason)
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
 		require.Equal(t, fabrictype.RunFailed, d.State)
@@ -142,15 +136,15 @@ func TestContractCancel(t *testing.T) {
 			causes <- context.Cause(ctx)
 			return 0, ctx.Err()
 		})
-		startWorkerPool(t, b, a)
-		run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 3), 1)
+		fixture.StartWorkerPool(t, b, a)
+		run, err := runtime.Start(ctx, b.Client, fixture.ChainOf(t, a, 3), 1)
 		require.NoError(t, err)
 		<-begun
 		require.NoError(t, run.Cancel(ctx, "no more"))
 		require.ErrorIs(t, <-causes, runtime.ErrCancelled)
 		_, err = run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunCancelled)
-		require.Equal(t, "no more", failure(t, err).Reason)
+		require.Equal(t, "no more", fixture.Failure(t, err).Reason)
 		require.NoError(t, run.Cancel(ctx, "again"))
 		b.Settle(t)
 	})
@@ -162,10 +156,10 @@ func TestContractWatchToTheEnd(t *testing.T) {
 	enginetest.Only(t, testserver.Embedded)
 	b := enginetest.WithStoppedClock(t, runtime.OpenConfig{Backend: contract.Backend(contract.Config{})})
 	ctx := enginetest.Context(t)
-	a := addOne()
-	run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 2), 1)
+	a := fixture.AddOne()
+	run, err := runtime.Start(ctx, b.Client, fixture.ChainOf(t, a, 2), 1)
 	require.NoError(t, err)
-	startWorkerPool(t, b, a)
+	fixture.StartWorkerPool(t, b, a)
 	_, err = run.Result(ctx)
 	require.NoError(t, err)
 	var last fabrictype.EventKind
@@ -180,8 +174,8 @@ func TestContractDescribeWatchList(t *testing.T) {
 	t.Parallel()
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		a := addOne()
-		def := chainOf(t, a, 3)
+		a := fixture.AddOne()
+		def := fixture.ChainOf(t, a, 3)
 		run, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("seen"))
 		require.NoError(t, err)
 		d, err := run.Describe(ctx)
@@ -191,7 +185,7 @@ func TestContractDescribeWatchList(t *testing.T) {
 		require.Contains(t, d.Nodes[1].Waiting.Sentence, "n0")
 		require.Equal(t, waitreason.Upstreams, d.Nodes[1].Waiting.Reason)
 		require.Equal(t, waitreason.Worker, d.Nodes[0].Waiting.Reason)
-		startWorkerPool(t, b, a)
+		fixture.StartWorkerPool(t, b, a)
 		var kinds []string
 		for e, err := range run.Watch(ctx, "") {
 			require.NoError(t, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -39,7 +40,7 @@ func openWait(ctx context.Context, t *testing.T, run interface {
 // Waitpoint nodes wait for their signals, and return the payloads.
 func TestContractWaitpointNode(t *testing.T) {
 	anyContract(t, func(t *testing.T, x *outside) {
-		add := addOne()
+		add := fixture.AddOne()
 		f := flow.New[int, int]("waits")
 		first := flow.Node(f, "first", add, f.Input())
 		brought := flow.Waitpoint[int](f, "gate", flow.After(first), activity.Signals("go"), activity.AtLeast(2))
@@ -86,7 +87,7 @@ func TestContractWaitTimesOut(t *testing.T) {
 			flow.Return(f, flow.Waitpoint[int](f, "gate", activity.Timeout(200*time.Millisecond, then)))
 			def, err := f.Build()
 			require.NoError(t, err)
-			x.Worker(t, []activity.Handler{addOne()})
+			x.Worker(t, []activity.Handler{fixture.AddOne()})
 			run, err := runtime.Start(x.ctx, x.Client, def, 1)
 			require.NoError(t, err)
 			_, err = run.Result(x.ctx)
@@ -121,7 +122,7 @@ func TestContractAwait(t *testing.T) {
 			text, err := json.Marshal([]any{early, list[0].Payload, list[1].Payload, list[1].Source})
 			return string(text), err
 		})
-		def := oneNode(t, "ask", ask)
+		def := fixture.OneNode(t, "ask", ask)
 		x.Worker(t, def.Handlers())
 		run, err := runtime.Start(x.ctx, x.Client, def, 1)
 		require.NoError(t, err)
@@ -157,7 +158,7 @@ func TestContractEndWait(t *testing.T) {
 		flow.Return(f, flow.Waitpoint[int](f, "gate"))
 		def, err := f.Build()
 		require.NoError(t, err)
-		x.Worker(t, []activity.Handler{addOne()})
+		x.Worker(t, []activity.Handler{fixture.AddOne()})
 		run, err := runtime.Start(x.ctx, x.Client, def, 1)
 		require.NoError(t, err)
 		require.NoError(t, run.ResumeWait(x.ctx, openWait(x.ctx, t, run), 12))
@@ -184,7 +185,7 @@ func TestContractJoin(t *testing.T) {
 			<-ctx.Done()
 			return 0, ctx.Err()
 		})
-		add := addOne()
+		add := fixture.AddOne()
 		f := flow.New[int, int]("any")
 		fast := flow.Node(f, "fast", add, f.Input())
 		either := flow.Node(f, "either", add, flow.AnyOf(fast, flow.Node(f, "slow", slow, f.Input())))
@@ -208,7 +209,7 @@ func TestContractEdgeKinds(t *testing.T) {
 		b := enginetest.NewContract(t, kind, runtime.OpenConfig{Partitions: 1})
 		ctx := enginetest.Context(t)
 		b.Keeper(t)
-		add := addOne()
+		add := fixture.AddOne()
 		odd := activity.New("odd", func(_ context.Context, n int) (int, error) {
 			if n%2 == 0 {
 				return 0, activity.NonRetryable(errors.New("it is even"))

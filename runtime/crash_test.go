@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -23,20 +24,15 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// onServers runs a test on every server, on all of them at the same time.
-func onServers(t *testing.T, test func(t *testing.T, kind testserver.Kind)) {
-	testserver.SideBySide(t, testserver.Servers(t), test)
-}
-
 // When the lease of a killed worker has run out, another worker takes over its execution and commits it once.
 func TestWorkerKilled(t *testing.T) {
 	t.Parallel()
-	onServers(t, func(t *testing.T, kind testserver.Kind) {
+	fixture.OnServers(t, func(t *testing.T, kind testserver.Kind) {
 		b := enginetest.New(t, kind)
 		ctx := enginetest.Context(t)
 		var calls atomic.Int64
 		a := holdForEver(func(n int) (int, error) { calls.Add(1); return n, nil })
-		sum := adder()
+		sum := fixture.Adder()
 		def, err := killFlow(a, sum)
 		require.NoError(t, err)
 		b.Keeper(t)
@@ -78,7 +74,7 @@ func TestEmbeddedProgramKilled(t *testing.T) {
 	b := enginetest.Open(t, testserver.Embedded, url, prefix)
 	b.Check(t, invariant.AnyTime)
 	a := holdForEver(func(n int) (int, error) { return n, nil })
-	sum := adder()
+	sum := fixture.Adder()
 	def, err := killFlow(a, sum)
 	require.NoError(t, err)
 	run, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("the-run"))
@@ -96,7 +92,7 @@ func TestEmbeddedProgramKilled(t *testing.T) {
 // The server is killed twice under load. Nothing that it acknowledged is lost.
 func TestServerKilled(t *testing.T) {
 	t.Parallel()
-	onServers(t, func(t *testing.T, kind testserver.Kind) {
+	fixture.OnServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, testserver.Options{Kind: kind, Persist: true})
 		b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix())
 		ctx := enginetest.Context(t)
@@ -176,7 +172,7 @@ func (c *workerPool) finish(t *testing.T, ctx context.Context, trials []*trial) 
 // Replies get lost at random, for workers, keepers and clients. Calls are repeated and change nothing more.
 func TestLostReplies(t *testing.T) {
 	t.Parallel()
-	onServers(t, func(t *testing.T, kind testserver.Kind) {
+	fixture.OnServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Shared(t, kind)
 		p := proxy.Start(t, server.Addr())
 		b := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), enginetest.NewPrefix())
@@ -237,19 +233,19 @@ func (c *workerPool) awaitThroughCuts(t *testing.T, ctx context.Context, x *tria
 // stuck.
 func TestLostClaims(t *testing.T) {
 	t.Parallel()
-	onServers(t, func(t *testing.T, kind testserver.Kind) {
+	fixture.OnServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Shared(t, kind)
 		p := proxy.Start(t, server.Addr())
 		prefix := enginetest.NewPrefix()
 		near := enginetest.Open(t, kind, server.URL(), prefix)
 		far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), prefix)
 		ctx := enginetest.Context(t)
-		a, sum := addOne(), adder()
+		a, sum := fixture.AddOne(), fixture.Adder()
 		near.Keeper(t)
 		claims := make(chan struct{})
 		p.Intercept(proxy.StallAfter("ffx2_claim", 1, claims))
 		w := far.Worker(t, []activity.Handler{a, sum}, runtime.WorkerConfig{Lease: 2 * time.Second})
-		run, err := runtime.Start(ctx, near.Client, wide(t, a, sum, 20), 1)
+		run, err := runtime.Start(ctx, near.Client, fixture.Wide(t, a, sum, 20), 1)
 		require.NoError(t, err)
 		<-claims
 		p.Intercept(proxy.CutCalls(5))
@@ -267,7 +263,7 @@ func TestLostClaims(t *testing.T) {
 // failed.
 func TestUnknownLeasesAreReleased(t *testing.T) {
 	t.Parallel()
-	onServers(t, func(t *testing.T, kind testserver.Kind) {
+	fixture.OnServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Shared(t, kind)
 		p := proxy.Start(t, server.Addr())
 		prefix := enginetest.NewPrefix()
@@ -275,11 +271,11 @@ func TestUnknownLeasesAreReleased(t *testing.T) {
 		far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), prefix)
 		ctx := enginetest.Context(t)
 		near.Keeper(t) // for a lease that lapses because the machine is slow
-		a := addOne()
+		a := fixture.AddOne()
 		w := enginetest.NewWorker(t, far.Engine, runtime.WorkerConfig{Lease: 2 * time.Second, NoKeeper: true})
 		require.NoError(t, w.Register(a))
 
-		def := single(t, a)
+		def := fixture.Single(t, a)
 		run, err := runtime.Start(ctx, near.Client, def, 1)
 		require.NoError(t, err)
 		partition, err := engine.ConnOf(near.Engine.Internal()).FlowPartition(run.FlowID())
@@ -319,7 +315,7 @@ func TestUnknownLeasesAreReleased(t *testing.T) {
 // continues.
 func TestClientKilledWhileSubmitting(t *testing.T) {
 	t.Parallel()
-	onServers(t, func(t *testing.T, kind testserver.Kind) {
+	fixture.OnServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Shared(t, kind)
 		for _, calls := range []int{1, 3, 5} {
 			t.Run(fmt.Sprintf("after %d calls", calls), func(t *testing.T) {
@@ -328,8 +324,8 @@ func TestClientKilledWhileSubmitting(t *testing.T) {
 				b := enginetest.Open(t, kind, server.URL(), prefix)
 				var ran atomic.Int64
 				a := activity.New("add", func(_ context.Context, n int) (int, error) { ran.Add(1); return n + 1, nil })
-				sum := adder()
-				def := wide(t, a, sum, 150)
+				sum := fixture.Adder()
+				def := fixture.Wide(t, a, sum, 150)
 				b.Worker(t, []activity.Handler{a, sum})
 
 				p := proxy.Start(t, server.Addr())
@@ -365,7 +361,7 @@ func TestClientKilledWhileSubmitting(t *testing.T) {
 // A worker that is cut off ends its functions before the engine gives their executions to another one.
 func TestWorkerCutOff(t *testing.T) {
 	t.Parallel()
-	onServers(t, func(t *testing.T, kind testserver.Kind) {
+	fixture.OnServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Shared(t, kind)
 		p := proxy.Start(t, server.Addr())
 		prefix := enginetest.NewPrefix()
@@ -383,7 +379,7 @@ func TestWorkerCutOff(t *testing.T) {
 		healthy := activity.New("work", func(context.Context, int) (int, error) { taken <- time.Now(); return 1, nil })
 		b.Keeper(t)
 		far.Worker(t, []activity.Handler{cutOff}, runtime.WorkerConfig{Lease: 3 * time.Second})
-		run, err := runtime.Start(ctx, b.Client, single(t, cutOff), 1)
+		run, err := runtime.Start(ctx, b.Client, fixture.Single(t, cutOff), 1)
 		require.NoError(t, err)
 		<-begun
 		p.Blackhole()
@@ -403,7 +399,7 @@ func TestClaimRepeatedTooLate(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		run, err := runtime.Start(ctx, b.Client, single(t, addOne()), 1)
+		run, err := runtime.Start(ctx, b.Client, fixture.Single(t, fixture.AddOne()), 1)
 		require.NoError(t, err)
 		partition, err := engine.ConnOf(b.Engine.Internal()).FlowPartition(run.FlowID())
 		require.NoError(t, err)

@@ -2,35 +2,14 @@ package runtime
 
 import (
 	"context"
-	"testing"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/internal/admission"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
-	"github.com/flowfabric/flowfabric-go/internal/keeper"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
-// Bounds that the documentation states as numbers.
-const (
-	MaxActor    = engine.MaxActor
-	MaxReason   = engine.MaxReason
-	MaxFailures = submit.MaxFailures
-	MaxGrantTTL = admission.MaxGrantTTL
-	MaxListed   = maxListed
-)
-
-// EngineToken is the part of a token that the engine made, which must not show either.
-func EngineToken(tb testing.TB, token activity.Token) string {
-	tb.Helper()
-	parts, err := engine.OpenToken(token)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return parts.Signature
-}
+// MaxListed is the largest page of ListRuns.
+const MaxListed = maxListed
 
 // RunPlan is the run that Start would submit.
 type RunPlan = submit.RunPlan
@@ -71,22 +50,6 @@ func CheckLibraryEvery(d time.Duration) KeeperConfig { return KeeperConfig{libra
 
 // SweepingKeeper is the config of a keeper that reads each of its partitions at an interval, also without messages.
 func SweepingKeeper(every time.Duration) KeeperConfig { return KeeperConfig{sweep: every} }
-
-// AnnounceStandbyEvery is how often keepers of workers on hot standby announce themselves. Workers must not run yet.
-func AnnounceStandbyEvery(e *Engine, d time.Duration) {
-	e.session.Keeper.(*keeper.SharedKeeper).StandbyBeat = d
-}
-
-// HoldWatches sets how long the engine holds a read of a watch that waits for news.
-func HoldWatches(e *Engine, d time.Duration) { e.session.Watches.Held = d }
-
-// LookForKeepersEvery is how often workers without a keeper look whether there is one. Workers must not run yet.
-func LookForKeepersEvery(e *Engine, d time.Duration) {
-	e.session.Keeper.(*keeper.SharedKeeper).LookEvery = d
-}
-
-// KeepersSeen counts the keepers that are connected.
-func KeepersSeen(ctx context.Context, e *Engine) (int64, bool) { return e.session.KeepersSeen(ctx) }
 
 // HoldingFailureHook returns the config of a worker that holds OnRunFailed for so long without renewal.
 func HoldingFailureHook(config WorkerConfig, hold time.Duration) WorkerConfig {

@@ -19,6 +19,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -86,10 +87,10 @@ func newHookBench(t *testing.T, b *enginetest.Bench) *hookBench {
 		if what == "good" {
 			return 1, nil
 		}
-		return 0, &outOfStock{what, 3}
+		return 0, &fixture.OutOfStock{Item: what, Left: 3}
 	}, activity.Retry(activity.NoRetry))
 	b.Keeper(t)
-	return &hookBench{Bench: b, calls: &hookCalls{}, buy: buy, def: oneNode(t, "shop", buy), hold: time.Second}
+	return &hookBench{Bench: b, calls: &hookCalls{}, buy: buy, def: fixture.OneNode(t, "shop", buy), hold: time.Second}
 }
 
 func (b *hookBench) config(worker string, hook func(context.Context, *runtime.RunError) error) runtime.WorkerConfig {
@@ -155,7 +156,7 @@ func TestOneWorkerCallsOnRunFailed(t *testing.T) {
 		b.calls.await(t, "cup", "late", "plate")
 		_, workers := b.calls.of()
 		require.Len(t, workers, 1)
-		var stock *outOfStock
+		var stock *fixture.OutOfStock
 		require.ErrorAs(t, <-details, &stock)
 		require.Equal(t, "cup", stock.Item)
 
@@ -273,14 +274,14 @@ func TestFailureHookOfACleanup(t *testing.T) {
 		flow.Node(f, "drop", fail, f.Input(), flow.Finally(0))
 		flow.Node(f, "early", fail, flow.Const(true))
 		flow.Return(f, flow.Node(f, "wait", activity.Declare[bool, string]("nobody"), f.Input()))
-		def := build(t, f)
+		def := fixture.Build(t, f)
 		for _, bad := range []bool{false, true} {
 			run, err := runtime.Start(ctx, b.Client, def, bad, runtime.WithID(fmt.Sprint(bad)))
 			require.NoError(t, err)
 			enginetest.Eventually(t, func() string {
 				d, err := run.Describe(ctx)
 				require.NoError(t, err)
-				if state := node(t, d, "early").State; state != fabrictype.NodeFailed {
+				if state := fixture.Node(t, d, "early").State; state != fabrictype.NodeFailed {
 					return string(state)
 				}
 				return ""

@@ -45,7 +45,7 @@ func (c *arrivingData) Do(ctx context.Context, command rueidis.Completed) rueidi
 
 // A server that has become a replica, and is empty until the data of its primary arrive, is not taken for one with data
 // of protocol 1.
-func TestDataThatArriveAreNotFormer(t *testing.T) {
+func TestEmptyReplica_IsNotTakenForFormerData(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx, core := enginetest.Context(t), engine.ConnOf(b.Engine.Internal())

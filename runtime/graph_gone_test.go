@@ -18,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -50,7 +51,7 @@ func removeGraphs(t *testing.T, b *enginetest.Bench, n int) (restore func()) {
 // An operator has deleted graphs whose runs are open. Completions, renewals, claims and reads of these runs fail with
 // an error that names the graph and the run. Other runs start, keep their leases and end. Once the graphs are back, all
 // runs continue.
-func TestGraphIsGone(t *testing.T) {
+func TestDeletedGraphs_LeaveOtherRunsAlone(t *testing.T) {
 	t.Parallel()
 	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, testserver.Options{Kind: kind})
@@ -88,14 +89,14 @@ func TestGraphIsGone(t *testing.T) {
 		}
 		b.KeepingWorker(t, []activity.Handler{held, pass}, runtime.WorkerConfig{Concurrency: 1, Lease: time.Hour})
 		b.Worker(t, []activity.Handler{fading, steady}, runtime.WorkerConfig{Lanes: []string{"leases"}, Lease: time.Second})
-		completing, renewed := start(robbed, "completing"), start(single(t, fading), "renewed")
+		completing, renewed := start(robbed, "completing"), start(fixture.Single(t, fading), "renewed")
 		<-begun
 		<-begun
 		waiting := start(robbed, "waiting")
 		restore := removeGraphs(t, b, 2)
-		kept := start(single(t, steady), "kept")
+		kept := start(fixture.Single(t, steady), "kept")
 		<-begun
-		behind := start(single(t, pass), "behind")
+		behind := start(fixture.Single(t, pass), "behind")
 
 		require.ErrorContains(t, <-faded, string(errorcode.GraphUnknown))
 		before, err := kept.Describe(ctx)

@@ -18,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -29,9 +30,9 @@ type seed struct {
 	Who string `json:"who"`
 }
 
-// fixture is a run that has a node in every state, with a finished run of the same flow. Its keyspace is static: no
+// busyRun is a run that has a node in every state, with a finished run of the same flow. Its keyspace is static: no
 // keeper runs, and the only worker has no free slot.
-type fixture struct {
+type busyRun struct {
 	*enginetest.Bench
 	ctx           context.Context
 	gate          chan struct{}
@@ -47,7 +48,7 @@ type fixture struct {
 // busyLane has a worker from the beginning, the others when the run is to end.
 const busyLane = "busy"
 
-func (x *fixture) define(t *testing.T) *flow.Definition[seed, []int] {
+func (x *busyRun) define(t *testing.T) *flow.Definition[seed, []int] {
 	f := flow.New[seed, []int]("fixture", flow.Deadline(time.Hour), flow.FairBy("who"), flow.Tag("test.of", "mending"))
 	first := flow.Node(f, "first", x.begin, f.Input(), activity.Lane(busyLane))
 	active := flow.Node(f, "active", x.hold, first, activity.Lane(busyLane), activity.StartToClose(time.Hour))
@@ -65,8 +66,8 @@ func (x *fixture) define(t *testing.T) *flow.Definition[seed, []int] {
 	return def
 }
 
-func newFixture(t *testing.T, b *enginetest.Bench) *fixture {
-	x := &fixture{Bench: b, ctx: enginetest.Context(t), gate: make(chan struct{})}
+func newBusyRun(t *testing.T, b *enginetest.Bench) *busyRun {
+	x := &busyRun{Bench: b, ctx: enginetest.Context(t), gate: make(chan struct{})}
 	x.add = activity.New("add", func(_ context.Context, n int) (int, error) { return n + 1, nil })
 	x.begin = activity.New("begin", func(_ context.Context, d seed) (int, error) { return d.N + 1, nil })
 	x.hold = activity.New("hold", func(ctx context.Context, n int) (int, error) {
@@ -84,7 +85,7 @@ func newFixture(t *testing.T, b *enginetest.Bench) *fixture {
 		return n + 1, nil
 	}, activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 3}))
 	x.paused = activity.New("paused", func(_ context.Context, n int) (int, error) { return n + 1, nil })
-	over := single(t, x.add, activity.Lane(busyLane))
+	over := fixture.Single(t, x.add, activity.Lane(busyLane))
 	require.NoError(t, b.Client.PauseActivity(x.ctx, "paused", "for the test"))
 	others := slices.DeleteFunc(x.handlers(), func(h activity.Handler) bool { return h == x.hold })
 	setUp := b.Worker(t, others, runtime.WorkerConfig{Lanes: []string{busyLane}})
@@ -120,14 +121,14 @@ func newFixture(t *testing.T, b *enginetest.Bench) *fixture {
 	require.NoError(t, setUp.Stop())
 	x.worker = b.Worker(t, x.handlers(), runtime.OnlyMessages(runtime.WorkerConfig{Lanes: []string{busyLane}, Concurrency: 1}))
 	x.awaitStates(t, map[string]fabrictype.NodeState{"active": "active"})
-	fields, err := nodeFields(x.ctx, engine.ConnOf(b.Engine.Internal()), x.plan.ExecutionID("active"), "current_worker_instance_id")
+	fields, err := fixture.NodeFields(x.ctx, engine.ConnOf(b.Engine.Internal()), x.plan.ExecutionID("active"), "current_worker_instance_id")
 	require.NoError(t, err)
 	x.holder = fields["current_worker_instance_id"]
 	return x
 }
 
 // awaitStates waits until nodes of the run are in states.
-func (x *fixture) awaitStates(t *testing.T, want map[string]fabrictype.NodeState) {
+func (x *busyRun) awaitStates(t *testing.T, want map[string]fabrictype.NodeState) {
 	t.Helper()
 	enginetest.Eventually(t, func() string {
 		d, err := x.run.Describe(x.ctx)
@@ -141,7 +142,7 @@ func (x *fixture) awaitStates(t *testing.T, want map[string]fabrictype.NodeState
 	})
 }
 
-func (x *fixture) handlers() []activity.Handler {
+func (x *busyRun) handlers() []activity.Handler {
 	all := activity.New("all", func(_ context.Context, in []int) ([]int, error) { return in, nil })
 	return []activity.Handler{x.begin, x.add, x.hold, x.retry, x.paused, all}
 }
@@ -149,7 +150,7 @@ func (x *fixture) handlers() []activity.Handler {
 // do sends a command, with names in it: $idx:x and $ffx:x are keys of the partition, $id:x is the execution of a node,
 // $exec:x:part a key of it ($first in it is the edge from the first node), $flow, $flow:part, $over, $over:part,
 // $overid and $holder are the flows, ids and worker of these names.
-func (x *fixture) do(t *testing.T, command string) {
+func (x *busyRun) do(t *testing.T, command string) {
 	t.Helper()
 	tag := x.plan.Partition.Tag()
 	words := strings.Fields(command)
@@ -190,7 +191,7 @@ func (x *fixture) do(t *testing.T, command string) {
 }
 
 // finish lets the run end, and checks that it ends as it should.
-func (x *fixture) finish(t *testing.T) {
+func (x *busyRun) finish(t *testing.T) {
 	t.Helper()
 	keeper := x.Keeper(t)
 	worker := x.Worker(t, x.handlers(), runtime.WorkerConfig{
@@ -198,7 +199,7 @@ func (x *fixture) finish(t *testing.T) {
 	})
 	close(x.gate)
 	require.NoError(t, x.Client.ResumeActivity(x.ctx, "paused"))
-	_, err := x.Client.Signal(x.ctx, openWaits(t, x.ctx, x.run, 1)[0].Token, runtime.Signal{Name: "answer", Payload: 40})
+	_, err := x.Client.Signal(x.ctx, fixture.OpenWaits(t, x.ctx, x.run, 1)[0].Token, runtime.Signal{Name: "answer", Payload: 40})
 	require.NoError(t, err)
 	out, err := x.run.Result(x.ctx)
 	require.NoError(t, err)
@@ -210,7 +211,7 @@ func (x *fixture) finish(t *testing.T) {
 	x.Wipe(t)
 }
 
-func (x *fixture) faults(t *testing.T) error {
+func (x *busyRun) faults(t *testing.T) error {
 	t.Helper()
 	s, err := invariant.ReadStill(x.ctx, engine.ConnOf(x.Engine.Internal()).Client(), x.Prefix)
 	require.NoError(t, err)
@@ -222,7 +223,7 @@ type damage struct {
 	commands, index string
 }
 
-func (x *fixture) spoil(t *testing.T, w damage) {
+func (x *busyRun) spoil(t *testing.T, w damage) {
 	t.Helper()
 	for command := range strings.SplitSeq(w.commands, ";") {
 		x.do(t, command)
@@ -313,7 +314,7 @@ func TestIndexReconciliation(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		for _, group := range damages() {
-			x := newFixture(t, b)
+			x := newBusyRun(t, b)
 			require.NoError(t, x.faults(t))
 			for _, w := range group {
 				x.spoil(t, w)
@@ -342,7 +343,7 @@ func TestIndexReconciliation(t *testing.T) {
 func TestListedRunIsKept(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		x := newFixture(t, b)
+		x := newBusyRun(t, b)
 		x.do(t, "ZADD $ffx:purge_due 5 $over")
 		x.do(t, "ZADD $ffx:purge_due 5 $flow")
 		report, err := b.RunKeeperTask(x.ctx, "retention")
@@ -369,7 +370,7 @@ func TestListedRunIsKept(t *testing.T) {
 func TestDependencyReconciliation(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		x := newFixture(t, b)
+		x := newBusyRun(t, b)
 		for _, command := range []string{
 			"ZREM $idx:lane:default:eligible $id:eligible",
 			"DEL $ffx:lane:default:queue:ann",
@@ -399,7 +400,7 @@ func TestDependencyReconciliation(t *testing.T) {
 }
 
 // set writes a field of a node's row.
-func (x *fixture) set(t *testing.T, node, field, value string) {
+func (x *busyRun) set(t *testing.T, node, field, value string) {
 	t.Helper()
 	conn := engine.ConnOf(x.Engine.Internal())
 	require.NoError(t, rowread.Set(x.ctx, conn.Client(), conn.Keys(), x.plan.ExecutionID(node), field, value))

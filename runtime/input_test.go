@@ -19,6 +19,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -27,9 +28,9 @@ func TestRunIDs(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		a := addOne()
+		a := fixture.AddOne()
 		b.Worker(t, []activity.Handler{a})
-		def := chainOf(t, a, 2)
+		def := fixture.ChainOf(t, a, 2)
 
 		run, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("one"), runtime.WithActor("test"))
 		require.NoError(t, err)
@@ -48,7 +49,7 @@ func TestRunIDs(t *testing.T) {
 		_, err = runtime.Start(ctx, b.Client, def, 2, runtime.WithID("one"))
 		require.ErrorIs(t, err, runtime.ErrRunConflict)
 		require.ErrorContains(t, err, "input")
-		_, err = runtime.Start(ctx, b.Client, chainOf(t, a, 3), 1, runtime.WithID("one"))
+		_, err = runtime.Start(ctx, b.Client, fixture.ChainOf(t, a, 3), 1, runtime.WithID("one"))
 		require.ErrorIs(t, err, runtime.ErrRunConflict)
 		require.ErrorContains(t, err, "graph")
 
@@ -77,7 +78,7 @@ func TestRunIDs(t *testing.T) {
 func TestEmptyRunID(t *testing.T) {
 	t.Parallel()
 	b := enginetest.New(t, testserver.Embedded)
-	_, err := runtime.Start(enginetest.Context(t), b.Client, chainOf(t, addOne(), 1), 1, runtime.WithID(""))
+	_, err := runtime.Start(enginetest.Context(t), b.Client, fixture.ChainOf(t, fixture.AddOne(), 1), 1, runtime.WithID(""))
 	require.ErrorIs(t, err, runtime.ErrInvalid)
 }
 
@@ -260,7 +261,7 @@ func TestRegister(t *testing.T) {
 	require.ErrorIs(t, enginetest.NewWorker(t, b.Engine, runtime.WorkerConfig{}).Run(ctx), runtime.ErrInvalid, "nothing registered")
 
 	w := enginetest.NewWorker(t, b.Engine, runtime.WorkerConfig{})
-	a := addOne()
+	a := fixture.AddOne()
 	require.NoError(t, w.Register(a))
 	require.NoError(t, w.Register(a), "the same activity again does not conflict")
 	twin := activity.New("sum", func(_ context.Context, n int) (int, error) { return n, nil }, activity.Alias("add"))
@@ -286,8 +287,8 @@ func TestList(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		a := addOne()
-		def := chainOf(t, a, 1)
+		a := fixture.AddOne()
+		def := fixture.ChainOf(t, a, 1)
 		var started []string
 		var last time.Time
 		for i := range 12 {
@@ -344,8 +345,8 @@ func TestPrefixesAreApart(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			ctx := enginetest.Context(t)
 			one, two := enginetest.New(t, kind), enginetest.New(t, kind)
-			a := addOne()
-			def := chainOf(t, a, 2)
+			a := fixture.AddOne()
+			def := fixture.ChainOf(t, a, 2)
 			one.Worker(t, []activity.Handler{a})
 			left, err := runtime.Start(ctx, one.Client, def, 1, runtime.WithID("same"))
 			require.NoError(t, err)
@@ -375,7 +376,7 @@ func TestResultWaits(t *testing.T) {
 	t.Parallel()
 	b := enginetest.New(t, testserver.Embedded)
 	ctx := enginetest.Context(t)
-	run, err := runtime.Start(ctx, b.Client, chainOf(t, addOne(), 1), 1)
+	run, err := runtime.Start(ctx, b.Client, fixture.ChainOf(t, fixture.AddOne(), 1), 1)
 	require.NoError(t, err)
 	why := errors.New("enough")
 	short, cancel := context.WithCancelCause(ctx)

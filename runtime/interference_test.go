@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -71,7 +72,7 @@ type member struct {
 
 func (o *operator) read(node string) member {
 	id := o.trial.plan.ExecutionID(node)
-	fields, err := nodeFields(o.ctx, o.core, id, "current_attempt_index", "current_worker_instance_id", "lane_id",
+	fields, err := fixture.NodeFields(o.ctx, o.core, id, "current_attempt_index", "current_worker_instance_id", "lane_id",
 		"lifecycle_phase", "eligibility_state", "terminal_outcome", "total_attempt_count")
 	if err != nil {
 		o.t.Errorf("read core: %v", err)

@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -205,7 +206,7 @@ func (c *workerPool) randomDAGRound(t *testing.T, seed uint64) {
 	<-done
 	if !t.Failed() {
 		require.NoError(t, run.Purge(ctx))
-		nothingLeft(t, c.bench)
+		fixture.NothingLeft(t, c.bench)
 	}
 	c.lab.forget(id)
 }

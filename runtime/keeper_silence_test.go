@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver/proxy"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -36,7 +37,7 @@ func TestSilentServerDelaysItsPartitionsOnly(t *testing.T) {
 	core := engine.ConnOf(b.Engine.Internal())
 	serverOf := func(p keyspace.Partition) *testserver.Server { return cluster.Owner(t, cluster.SlotOf(t, p.Tag())) }
 	silent := serverOf(core.Partitioning().Of(keyspace.FlowFamily)[0])
-	def := single(t, passing("work"))
+	def := fixture.Single(t, fixture.Passing("work"))
 	start := func() keyspace.Partition {
 		run, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)

@@ -18,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -38,14 +39,14 @@ func onOneServer(t *testing.T, test func(t *testing.T, b *enginetest.Bench)) {
 func TestTopPriorityIsNext(t *testing.T) {
 	t.Parallel()
 	onOneServer(t, func(t *testing.T, b *enginetest.Bench) {
-		u := newLineUp(t, b)
-		one, top := u.l.flow(t, "one", 1, false), u.l.flow(t, "top", 1, false, flow.Priority(9))
+		u := fixture.NewLineUp(t, b)
+		one, top := u.L.Flow(t, "one", 1, false), u.L.Flow(t, "top", 1, false, flow.Priority(9))
 		for range 100 {
-			u.start(t, one, "", "other")
+			u.Start(t, one, "", "other")
 		}
-		u.start(t, top, "", "top")
+		u.Start(t, top, "", "top")
 		b.Check(t, invariant.AnyTime)
-		require.Equal(t, "top", u.goOn(t, 101)[0])
+		require.Equal(t, "top", u.GoOn(t, 101)[0])
 	})
 }
 
@@ -53,11 +54,11 @@ func TestTopPriorityIsNext(t *testing.T) {
 func TestOneOrderPerLane(t *testing.T) {
 	t.Parallel()
 	onOneServer(t, func(t *testing.T, b *enginetest.Bench) {
-		u := newLineUp(t, b)
+		u := fixture.NewLineUp(t, b)
 		var want []string
 		for i := range 30 {
 			priority := i % 3
-			u.start(t, u.l.flow(t, "p"+strconv.Itoa(i), 1, false, flow.Priority(priority)), "", fmt.Sprint(priority, " ", i))
+			u.Start(t, u.L.Flow(t, "p"+strconv.Itoa(i), 1, false, flow.Priority(priority)), "", fmt.Sprint(priority, " ", i))
 			enginetest.Pass(t, engine.ConnOf(b.Engine.Internal()), 0) // each is younger than the one before
 		}
 		for priority := 2; priority >= 0; priority-- {
@@ -70,7 +71,7 @@ func TestOneOrderPerLane(t *testing.T) {
 			_, err := fmt.Sscan(label, &priority, &age)
 			require.NoError(t, err)
 			return priority, age
-		}), u.goOn(t, 30))
+		}), u.GoOn(t, 30))
 	})
 }
 
@@ -100,19 +101,19 @@ func TestSmallTenantTakesTurns(t *testing.T) {
 	t.Parallel()
 	onOneServer(t, func(t *testing.T, b *enginetest.Bench) {
 		const many, few = 500, 5
-		u := newLineUp(t, b)
-		one := u.l.flow(t, "one", 1, false, flow.FairBy("Tenant"))
+		u := fixture.NewLineUp(t, b)
+		one := u.L.Flow(t, "one", 1, false, flow.FairBy("Tenant"))
 		for range many {
-			u.start(t, one, "big", "big")
+			u.Start(t, one, "big", "big")
 		}
 		for i := range few {
-			u.start(t, one, "small", fmt.Sprint("small ", i))
+			u.Start(t, one, "small", fmt.Sprint("small ", i))
 		}
 		b.Check(t, invariant.AnyTime)
-		ran := u.goOn(t, many+few)
+		ran := u.GoOn(t, many+few)
 		last := 0
 		for i := range few {
-			last = max(last, indexOf(ran, fmt.Sprint("small ", i)))
+			last = max(last, fixture.IndexOf(ran, fmt.Sprint("small ", i)))
 		}
 		require.LessOrEqual(t, last, 2*few+2, "%v", ran[:40])
 	})
@@ -120,30 +121,30 @@ func TestSmallTenantTakesTurns(t *testing.T) {
 
 // A completion hands on to the next node of its run only as long as nothing in the lane comes before it, in whatever partition
 // that waits.
-func TestHandoffGivesWay(t *testing.T) {
+func TestHandoff_YieldsToThePrecedingNode(t *testing.T) {
 	t.Parallel()
 	onOneServer(t, func(t *testing.T, b *enginetest.Bench) {
-		u := newLineUp(t, b)
-		row, top := u.l.flow(t, "row", 3, true, flow.Priority(1)), u.l.flow(t, "top", 1, false, flow.Priority(2))
-		u.start(t, row, "", "row")
+		u := fixture.NewLineUp(t, b)
+		row, top := u.L.Flow(t, "row", 3, true, flow.Priority(1)), u.L.Flow(t, "top", 1, false, flow.Priority(2))
+		u.Start(t, row, "", "row")
 		urgent := make(chan struct{})
-		u.l.work = activity.New("work", func(_ context.Context, j job) (string, error) {
-			if j.Label == "row" && len(u.l.ran()) == 0 {
+		u.L.Work = activity.New("work", func(_ context.Context, j fixture.Job) (string, error) {
+			if j.Label == "row" && len(u.L.Ran()) == 0 {
 				for i := range 20 {
-					_, err := runtime.Start(u.ctx, u.Client, top, job{Label: fmt.Sprint("top ", i)})
+					_, err := runtime.Start(u.Ctx, u.Client, top, fixture.Job{Label: fmt.Sprint("top ", i)})
 					if err != nil {
 						return "", err
 					}
 				}
 				close(urgent)
 			}
-			return u.l.note(j.Label), nil
+			return u.L.Note(j.Label), nil
 		})
-		ran := u.goOn(t, 23)
+		ran := u.GoOn(t, 23)
 		require.Equal(t, "row", ran[0])
 		<-urgent
 		// Ageing lets one of eight claims take the oldest, which is the run in a row.
-		require.GreaterOrEqual(t, indexOf(ran[1:], "row"), 5, "%v", ran)
+		require.GreaterOrEqual(t, fixture.IndexOf(ran[1:], "row"), 5, "%v", ran)
 	})
 }
 
@@ -151,11 +152,11 @@ func TestHandoffGivesWay(t *testing.T) {
 func TestClaimAcrossPartitions(t *testing.T) {
 	t.Parallel()
 	onOneServer(t, func(t *testing.T, b *enginetest.Bench) {
-		ctx, core, l := enginetest.Context(t), engine.ConnOf(b.Engine.Internal()), newLedger()
-		def := l.flow(t, "one", 1, false)
+		ctx, core, l := enginetest.Context(t), engine.ConnOf(b.Engine.Internal()), fixture.NewLedger()
+		def := l.Flow(t, "one", 1, false)
 		const runs, each = 60, 8
 		for p := range runs {
-			startAt(ctx, t, b, def, "one", p, "")
+			fixture.StartAt(ctx, t, b, def, "one", p, "")
 		}
 		taken, partitions := make(map[enginecore.ExecutionID]bool), make(map[string]bool)
 		for claim := 0; len(taken) < runs; claim++ {
@@ -195,54 +196,54 @@ func TestLaneIsRebuilt(t *testing.T) {
 	t.Parallel()
 	onOneServer(t, func(t *testing.T, b *enginetest.Bench) {
 		const runs = 30
-		u := newLineUp(t, b)
+		u := fixture.NewLineUp(t, b)
 		core := engine.ConnOf(b.Engine.Internal())
 		client, keys := core.Client(), core.Keys()
-		fair, one := u.l.flow(t, "fair", 1, false, flow.FairBy("Tenant")), u.l.flow(t, "one", 1, false)
+		fair, one := u.L.Flow(t, "fair", 1, false, flow.FairBy("Tenant")), u.L.Flow(t, "one", 1, false)
 		for i := range runs {
-			u.start(t, fair, strconv.Itoa(i%3), "fair")
-			u.start(t, one, "", "plain")
+			u.Start(t, fair, strconv.Itoa(i%3), "fair")
+			u.Start(t, one, "", "plain")
 		}
 		home := keyspace.Partition{Family: keyspace.FlowFamily}
 		set := keys.LaneEligible(home, activity.DefaultLane)
-		waiting, err := client.Do(u.ctx, client.B().Zrangebyscore().Key(set).Min("(-inf").Max("+inf").Withscores().Build()).AsZScores()
+		waiting, err := client.Do(u.Ctx, client.B().Zrangebyscore().Key(set).Min("(-inf").Max("+inf").Withscores().Build()).AsZScores()
 		require.NoError(t, err)
 		require.Len(t, waiting, 2*runs)
 		for _, key := range []string{
 			set, keys.FfxTurns(home, activity.DefaultLane), keys.FfxQueue(home, activity.DefaultLane, "1"),
 			keys.FfxQueue(home, activity.DefaultLane, ""), keys.FfxOrder(home, activity.DefaultLane),
 		} {
-			require.NoError(t, client.Do(u.ctx, client.B().Del().Key(key).Build()).Error())
+			require.NoError(t, client.Do(u.Ctx, client.B().Del().Key(key).Build()).Error())
 		}
 		for _, x := range waiting[:runs] {
 			p, err := keyspace.PartitionOf(enginecore.ExecutionID(x.Member))
 			require.NoError(t, err)
 			own := client.B().Zadd().Key(keys.LaneEligible(p, activity.DefaultLane)).ScoreMember().ScoreMember(x.Score, x.Member)
-			require.NoError(t, client.Do(u.ctx, own.Build()).Error())
+			require.NoError(t, client.Do(u.Ctx, own.Build()).Error())
 		}
-		_, err = b.RunKeeperTask(u.ctx, "index_reconciliation")
+		_, err = b.RunKeeperTask(u.Ctx, "index_reconciliation")
 		require.NoError(t, err)
-		report, err := b.RunKeeperTask(u.ctx, "index_reconciliation")
+		report, err := b.RunKeeperTask(u.Ctx, "index_reconciliation")
 		require.NoError(t, err)
 		require.Empty(t, report.Repaired)
 		b.Check(t, invariant.AnyTime)
-		u.goOn(t, 2*runs)
+		u.GoOn(t, 2*runs)
 	})
 }
 
 // An execution in the set of a single partition is claimed there, also without a repair.
-func TestOwnSetIsClaimed(t *testing.T) {
+func TestPartitionSetIsClaimed(t *testing.T) {
 	t.Parallel()
 	onOneServer(t, func(t *testing.T, b *enginetest.Bench) {
-		ctx, core, l := enginetest.Context(t), engine.ConnOf(b.Engine.Internal()), newLedger()
+		ctx, core, l := enginetest.Context(t), engine.ConnOf(b.Engine.Internal()), fixture.NewLedger()
 		client, keys := core.Client(), core.Keys()
-		startAt(ctx, t, b, l.flow(t, "one", 1, false), "one", 7, "")
+		fixture.StartAt(ctx, t, b, l.Flow(t, "one", 1, false), "one", 7, "")
 		home := keyspace.Partition{Family: keyspace.FlowFamily}
 		at := keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}
 		set, own := keys.LaneEligible(home, activity.DefaultLane), keys.LaneEligible(at, activity.DefaultLane)
 		require.NoError(t, client.Do(ctx, client.B().Rename().Key(set).Newkey(own).Build()).Error())
-		b.Worker(t, []activity.Handler{l.work}, runtime.Sweeping(runtime.WorkerConfig{}, 100*time.Millisecond))
+		b.Worker(t, []activity.Handler{l.Work}, runtime.Sweeping(runtime.WorkerConfig{}, 100*time.Millisecond))
 		b.Settle(t)
-		require.Len(t, l.ran(), 1)
+		require.Len(t, l.Ran(), 1)
 	})
 }

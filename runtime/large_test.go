@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -24,10 +25,10 @@ func TestManyNodes(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		a := addOne()
+		a := fixture.AddOne()
 		b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Concurrency: 32})
 		begun := time.Now()
-		run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 300), 0)
+		run, err := runtime.Start(ctx, b.Client, fixture.ChainOf(t, a, 300), 0)
 		require.NoError(t, err)
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
@@ -47,10 +48,10 @@ func TestFanOutAndIn(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		a, sum := addOne(), adder()
+		a, sum := fixture.AddOne(), fixture.Adder()
 		b.Worker(t, []activity.Handler{a, sum}, runtime.WorkerConfig{Concurrency: 32})
 		begun := time.Now()
-		run, err := runtime.Start(ctx, b.Client, wide(t, a, sum, 300), 1)
+		run, err := runtime.Start(ctx, b.Client, fixture.Wide(t, a, sum, 300), 1)
 		require.NoError(t, err)
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
@@ -66,13 +67,13 @@ func TestSkipsBeyondTheBudget(t *testing.T) {
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := activity.New("add", func(context.Context, int) (int, error) { return 0, fmt.Errorf("broken") }, activity.Retry(activity.NoRetry))
-		sum := adder()
+		sum := fixture.Adder()
 		b.Worker(t, []activity.Handler{a, sum})
-		run, err := runtime.Start(ctx, b.Client, wide(t, a, sum, 300), 1)
+		run, err := runtime.Start(ctx, b.Client, fixture.Wide(t, a, sum, 300), 1)
 		require.NoError(t, err)
 		_, err = run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunFailed)
-		require.Equal(t, "root", failure(t, err).Node)
+		require.Equal(t, "root", fixture.Failure(t, err).Node)
 		b.Settle(t)
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
@@ -88,9 +89,9 @@ func TestSkipsBeyondTheBudget(t *testing.T) {
 func TestChainLatency(t *testing.T) {
 	enginetest.EachModeAlone(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		a := addOne()
+		a := fixture.AddOne()
 		b.Worker(t, []activity.Handler{a}, runtime.OnlyMessages(runtime.WorkerConfig{}))
-		def := chainOf(t, a, 10)
+		def := fixture.ChainOf(t, a, 10)
 		var took []time.Duration
 		for i := range 12 {
 			begun := time.Now()
@@ -112,9 +113,9 @@ func TestSpans(t *testing.T) {
 	defer func() { require.NoError(t, provider.Shutdown(context.Background())) }()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx, span := provider.Tracer("test").Start(enginetest.Context(t), "request")
-		a := addOne()
+		a := fixture.AddOne()
 		b.Worker(t, []activity.Handler{a})
-		run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 3), 1)
+		run, err := runtime.Start(ctx, b.Client, fixture.ChainOf(t, a, 3), 1)
 		require.NoError(t, err)
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
@@ -173,7 +174,7 @@ func TestInfo_HasTheAttempt(t *testing.T) {
 		}, activity.StartToClose(time.Minute))
 		b.Worker(t, []activity.Handler{a})
 		begun := time.Now().Truncate(time.Millisecond)
-		run, err := runtime.Start(ctx, b.Client, single(t, a, flow.Tag("team.name", "x")), 1, runtime.WithID("r"))
+		run, err := runtime.Start(ctx, b.Client, fixture.Single(t, a, flow.Tag("team.name", "x")), 1, runtime.WithID("r"))
 		require.NoError(t, err)
 		_, err = run.Result(ctx)
 		require.NoError(t, err)

@@ -2,7 +2,6 @@ package runtime_test
 
 import (
 	"context"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,25 +12,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
-
-// commands counts the commands that a server has executed, also by calls of functions.
-func commands(ctx context.Context, t *testing.T, b *enginetest.Bench) (total, calls int64) {
-	client := engine.ConnOf(b.Engine.Internal()).Client()
-	text, err := client.Do(ctx, client.B().Info().Section("commandstats").Build()).ToString()
-	require.NoError(t, err)
-	for _, m := range regexp.MustCompile(`cmdstat_([^:]+):calls=(\d+)`).FindAllStringSubmatch(text, -1) {
-		n, err := strconv.ParseInt(m[2], 10, 64)
-		require.NoError(t, err)
-		total += n
-		if m[1] == "fcall" {
-			calls += n
-		}
-	}
-	return total, calls
-}
 
 // costAlone returns how many commands and calls of functions a run of one node takes when nothing is batched: one run
 // after the other, by a worker that acts on messages only. It is the most that a run takes, and does not depend on the
@@ -53,9 +37,9 @@ func costAlone(ctx context.Context, t *testing.T, b *enginetest.Bench, a *activi
 		}
 	}
 	each(20)
-	before, callsBefore := commands(ctx, t, b)
+	before, callsBefore := fixture.Commands(ctx, t, b)
 	each(runs)
-	after, callsAfter := commands(ctx, t, b)
+	after, callsAfter := fixture.Commands(ctx, t, b)
 	require.NoError(t, worker.Stop())
 	return float64(after-before) / runs, float64(callsAfter-callsBefore) / runs
 }
@@ -65,8 +49,8 @@ func costAlone(ctx context.Context, t *testing.T, b *enginetest.Bench, a *activi
 func TestCostOfLimit(t *testing.T) {
 	b := enginetest.New(t, testserver.Valkey, runtime.OpenConfig{Partitions: 8})
 	ctx := enginetest.Context(t)
-	free, freeCalls := costAlone(ctx, t, b, passing("free"))
-	limited, limitedCalls := costAlone(ctx, t, b, passing("limited", activity.Limit("wide", activity.AtOnce(1000))))
+	free, freeCalls := costAlone(ctx, t, b, fixture.Passing("free"))
+	limited, limitedCalls := costAlone(ctx, t, b, fixture.Passing("limited", activity.Limit("wide", activity.AtOnce(1000))))
 	t.Logf("%.1f commands and %.2f calls for each run, with a limit %.1f and %.2f", free, freeCalls, limited, limitedCalls)
 	// A limit costs zero commands and 0.05 calls while the worker's permits are fresh. On a slow machine each execution
 	// requests a permit.
@@ -80,8 +64,8 @@ func TestCostOfBudget(t *testing.T) {
 	b := enginetest.New(t, testserver.Valkey, runtime.OpenConfig{Partitions: 8})
 	ctx := enginetest.Context(t)
 	wide := flow.Budget("wide", flow.PerFlow(), flow.HardLimit("calls", 1<<40), flow.OnExceeded(flow.BlockNodes))
-	free, freeCalls := costAlone(ctx, t, b, passing("free"))
-	idle, idleCalls := costAlone(ctx, t, b, passing("idle"), wide)
+	free, freeCalls := costAlone(ctx, t, b, fixture.Passing("free"))
+	idle, idleCalls := costAlone(ctx, t, b, fixture.Passing("idle"), wide)
 	reporting := activity.New("reporting", func(ctx context.Context, n int) (int, error) { return n, activity.ReportUsage(ctx, "calls", 1) })
 	used, usedCalls := costAlone(ctx, t, b, reporting, wide)
 	reserving := activity.New("reserving", func(ctx context.Context, n int) (int, error) {
@@ -111,10 +95,10 @@ func TestCostOfEvents(t *testing.T) {
 	b := enginetest.New(t, testserver.Valkey, runtime.OpenConfig{Partitions: 1})
 	ctx := enginetest.Context(t)
 	const nodes = 10
-	def := chainOf(t, addOne(), nodes)
+	def := fixture.ChainOf(t, fixture.AddOne(), nodes)
 	worker := enginetest.NewWorker(t, b.Engine, runtime.WorkerConfig{Concurrency: 1})
 	require.NoError(t, worker.Register(def.Handlers()...))
-	stop := started(t, worker.Run)
+	stop := fixture.Started(t, worker.Run)
 	client := engine.ConnOf(b.Engine.Internal()).Client()
 	calls := func() (list []int) {
 		text, err := client.Do(ctx, client.B().Info().Section("commandstats").Build()).ToString()

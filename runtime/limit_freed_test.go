@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -41,7 +42,7 @@ func TestFreedPermitIsTakenAgain(t *testing.T) {
 			b.Worker(t, []activity.Handler{a}, runtime.OnlyMessages(runtime.WorkerConfig{Concurrency: slots}))
 		}
 		const most = places + rounds*(places+1)/2 // that a test may end
-		runs := startAll(ctx, t, b.Client, single(t, a), most+places)
+		runs := fixture.StartAll(ctx, t, b.Client, fixture.Single(t, a), most+places)
 		var running []chan struct{}
 		fill := func() {
 			t.Helper()
@@ -75,8 +76,8 @@ func TestFreedPermitIsTakenAgain(t *testing.T) {
 		t.Logf("a place was free for %s at most", longest)
 		b.Keeper(t)
 		close(over)
-		awaitAll(ctx, t, runs)
-		atRest(ctx, t, b.Client)
+		fixture.AwaitAll(ctx, t, runs)
+		fixture.AtRest(ctx, t, b.Client)
 		b.Settle(t)
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -167,11 +168,11 @@ func startOne(
 // dueCases are the kinds of work that is due by time, by name.
 var dueCases = map[string]dueCase{
 	"retry": {flow: func(t *testing.T, carried chan<- time.Time) *flow.Definition[int, int] {
-		return single(t, noting(2, carried, activity.Retry(activity.Fixed{Delay: dueSoon, Attempts: 3})))
+		return fixture.Single(t, noting(2, carried, activity.Retry(activity.Fixed{Delay: dueSoon, Attempts: 3})))
 	}},
 	"later start": {
 		flow: func(t *testing.T, carried chan<- time.Time) *flow.Definition[int, int] {
-			return single(t, noting(1, carried))
+			return fixture.Single(t, noting(1, carried))
 		},
 		start: func(ctx context.Context, t *testing.T, x *lossy, def *flow.Definition[int, int]) time.Time {
 			at := time.Now().Add(dueSoon)
@@ -181,7 +182,7 @@ var dueCases = map[string]dueCase{
 	},
 	"fire of a schedule": {
 		flow: func(t *testing.T, carried chan<- time.Time) *flow.Definition[int, int] {
-			return single(t, noting(1, carried))
+			return fixture.Single(t, noting(1, carried))
 		},
 		start: func(ctx context.Context, t *testing.T, x *lossy, def *flow.Definition[int, int]) time.Time {
 			at := time.Now().Add(dueSoon).Truncate(time.Millisecond)
@@ -202,14 +203,14 @@ var dueCases = map[string]dueCase{
 		return built(t, f)
 	}, over: hasEnded},
 	"start deadline of a node": {flow: func(t *testing.T, _ chan<- time.Time) *flow.Definition[int, int] {
-		return single(t, activity.New("nobody", func(_ context.Context, n int) (int, error) { return n, nil },
+		return fixture.Single(t, activity.New("nobody", func(_ context.Context, n int) (int, error) { return n, nil },
 			activity.ScheduleToStart(dueSoon), activity.Lane("nowhere")))
 	}, over: hasEnded},
 	"timeout of an attempt": {flow: func(t *testing.T, carried chan<- time.Time) *flow.Definition[int, int] {
 		var calls atomic.Int64
 		never := make(chan struct{})
 		t.Cleanup(func() { close(never) })
-		return single(t, activity.New("deaf", func(context.Context, int) (int, error) {
+		return fixture.Single(t, activity.New("deaf", func(context.Context, int) (int, error) {
 			switch calls.Add(1) {
 			case 1:
 				<-never
@@ -217,7 +218,7 @@ var dueCases = map[string]dueCase{
 				carried <- time.Now()
 			}
 			return 0, nil
-		}, activity.StartToClose(dueSoon), activity.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: sparedAttempts})))
+		}, activity.StartToClose(dueSoon), activity.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: fixture.SparedAttempts})))
 	}},
 	"reset of a budget": {
 		flow: func(t *testing.T, carried chan<- time.Time) *flow.Definition[int, int] {
@@ -251,13 +252,13 @@ var dueCases = map[string]dueCase{
 	},
 	"retention": {flow: func(t *testing.T, _ chan<- time.Time) *flow.Definition[int, int] {
 		f := flow.New[int, int]("kept", flow.Retention(dueSoon))
-		flow.Return(f, flow.Node(f, "work", addOne(), f.Input()))
+		flow.Return(f, flow.Node(f, "work", fixture.AddOne(), f.Input()))
 		return built(t, f)
 	}, over: isPurged},
 	"end of a child run": {
 		flow: func(t *testing.T, carried chan<- time.Time) *flow.Definition[int, int] {
 			f := flow.New[int, int]("parent")
-			child := flow.Sub(f, "child", single(t, addOne()), f.Input())
+			child := flow.Sub(f, "child", fixture.Single(t, fixture.AddOne()), f.Input())
 			flow.Return(f, flow.Node(f, "work", noting(1, carried), child))
 			return built(t, f)
 		},
@@ -326,7 +327,7 @@ func TestLostWakeUps(t *testing.T) {
 	t.Parallel()
 	eachLossy(t, func(t *testing.T, x *lossy) {
 		carried := make(chan time.Time, 1)
-		def := single(t, noting(1, carried))
+		def := fixture.Single(t, noting(1, carried))
 		x.start(t, def.Handlers())
 		x.lost.LoseChannels(wakeChannels, ringChannels)
 		begun := time.Now()
@@ -341,7 +342,7 @@ func TestLostEnds(t *testing.T) {
 	t.Parallel()
 	eachLossy(t, func(t *testing.T, x *lossy) {
 		carried := make(chan time.Time, 1)
-		def := single(t, noting(1, carried))
+		def := fixture.Single(t, noting(1, carried))
 		x.start(t, def.Handlers())
 		x.lost.LoseChannels(doneChannels)
 		ctx := enginetest.Context(t)
@@ -363,7 +364,7 @@ func TestLostCancels(t *testing.T) {
 		wait := waitForEnd(begun, ends, &started)
 		x.Worker(t, []activity.Handler{wait}, runtime.WorkerConfig{Lease: lease})
 		ctx := enginetest.Context(t)
-		run := startOne(ctx, t, x, single(t, wait))
+		run := startOne(ctx, t, x, fixture.Single(t, wait))
 		<-begun
 		x.lost.LoseChannels(workerChannel)
 		cancelled := time.Now()
@@ -385,7 +386,7 @@ func TestSubscribingWorker_LearnsOfCancels(t *testing.T) {
 		wait := waitForEnd(begun, ends, &started)
 		x.Worker(t, []activity.Handler{wait}) // a lease of an hour
 		ctx := enginetest.Context(t)
-		run := startOne(ctx, t, x, single(t, wait))
+		run := startOne(ctx, t, x, fixture.Single(t, wait))
 		<-begun
 		x.lost.LoseChannels(workerChannel)
 		require.NoError(t, run.Cancel(ctx, "no longer wanted"))

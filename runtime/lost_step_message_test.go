@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -50,7 +51,7 @@ func (x *lossy) carriedOut(t *testing.T, what string, is func() bool) time.Time 
 func TestLostBulkJobs(t *testing.T) {
 	t.Parallel()
 	eachLossy(t, func(t *testing.T, x *lossy) {
-		x.start(t, []activity.Handler{addOne()})
+		x.start(t, []activity.Handler{fixture.AddOne()})
 		ctx := enginetest.Context(t)
 		f := flow.New[int, int]("waits")
 		flow.Return(f, flow.Waitpoint[int](f, "answer"))
@@ -79,7 +80,7 @@ func TestLostBulkJobs(t *testing.T) {
 func TestLostRerunSteps(t *testing.T) {
 	t.Parallel()
 	eachLossy(t, func(t *testing.T, x *lossy) {
-		work := addOne()
+		work := fixture.AddOne()
 		x.start(t, []activity.Handler{work})
 		ctx := enginetest.Context(t)
 		f := flow.New[int, int]("wide")
@@ -118,7 +119,7 @@ func TestLostRerunSteps(t *testing.T) {
 func TestLostDrains(t *testing.T) {
 	t.Parallel()
 	eachExactlyLossy(t, func(t *testing.T, x *lossy) {
-		x.start(t, []activity.Handler{addOne()})
+		x.start(t, []activity.Handler{fixture.AddOne()})
 		ctx := enginetest.Context(t)
 		x.lost.LoseChannels(workerChannel)
 		list, err := x.Client.Workers(ctx)
@@ -151,16 +152,16 @@ func TestLostSetAsides(t *testing.T) {
 		})
 		x.Keeper(t)
 		x.Worker(t, []activity.Handler{rare, block}, runtime.WorkerConfig{Concurrency: 1})
-		startOne(enginetest.Context(t), t, x, single(t, block))
+		startOne(enginetest.Context(t), t, x, fixture.Single(t, block))
 		<-busy
-		x.Worker(t, []activity.Handler{addOne()})
+		x.Worker(t, []activity.Handler{fixture.AddOne()})
 		time.Sleep(time.Hour) //nolint:forbidigo // by the virtual clock
 		ctx := enginetest.Context(t)
 		var asides atomic.Int64
 		x.lost.Lose(func(channel, text string) bool {
 			return strings.HasPrefix(channel, wakeChannels) && strings.HasPrefix(text, "aside") && asides.Add(1) == 1
 		})
-		run := startOne(ctx, t, x, single(t, rare))
+		run := startOne(ctx, t, x, fixture.Single(t, rare))
 		x.lostSome(t, wakeChannels)
 		close(free)
 		begun := time.Now()

@@ -13,11 +13,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
-
-const sharedPartitions = 16
 
 // keeperPool are several keepers of one keyspace, each with a separate connection if the engine is a server.
 type keeperPool struct {
@@ -31,7 +30,7 @@ func startKeepers(t *testing.T, b *enginetest.Bench, count int, beat time.Durati
 	for range count {
 		own := b
 		if b.Kind != testserver.Embedded {
-			own = enginetest.Open(t, b.Kind, b.URL, b.Prefix, runtime.OpenConfig{Partitions: sharedPartitions})
+			own = enginetest.Open(t, b.Kind, b.URL, b.Prefix, runtime.OpenConfig{Partitions: fixture.SharedPartitions})
 		}
 		k := enginetest.NewKeeper(t, own.Engine, runtime.KeeperConfig{HeartbeatInterval: beat})
 		c.keepers, c.benches = append(c.keepers, k), append(c.benches, own)
@@ -52,7 +51,7 @@ func (c *keeperPool) shared(t *testing.T, living ...int) {
 			}
 			sum += stats.Partitions
 		}
-		if sum != sharedPartitions {
+		if sum != fixture.SharedPartitions {
 			return fmt.Sprintf("%d partitions are owned", sum)
 		}
 		return ""
@@ -77,7 +76,7 @@ func TestKeepersShare(t *testing.T) {
 			return n, nil
 		})
 		b.Worker(t, []activity.Handler{failFirst})
-		def := single(t, failFirst, activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 2}))
+		def := fixture.Single(t, failFirst, activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 2}))
 		var next atomic.Int64
 		runs := func(count int) {
 			var started []*runtime.Run[int]
@@ -119,11 +118,11 @@ func TestKeepersShare(t *testing.T) {
 			require.NoError(t, c.benches[2].Engine.Close())
 		}
 		died := time.Now()
-		runs(3 * sharedPartitions)
+		runs(3 * fixture.SharedPartitions)
 		t.Logf("all was done %s after the keeper was gone, heartbeats every %s", time.Since(died), beat)
 		c.shared(t, 0, 1)
 		b.Settle(t)
-	}, runtime.OpenConfig{Partitions: sharedPartitions})
+	}, runtime.OpenConfig{Partitions: fixture.SharedPartitions})
 }
 
 // A keeper that comes takes its share, and one that is stopped hands it back at once.
@@ -136,7 +135,7 @@ func TestKeepersComeAndGo(t *testing.T) {
 		c.shared(t, 0, 1)
 		require.NoError(t, c.running[0].Stop())
 		c.shared(t, 1)
-	}, runtime.OpenConfig{Partitions: sharedPartitions})
+	}, runtime.OpenConfig{Partitions: fixture.SharedPartitions})
 }
 
 // Intervals that make no sense are refused.

@@ -26,6 +26,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -52,15 +53,15 @@ func TestMixedFleet(t *testing.T) {
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
 		f := newFleet(t, b)
 		b.Keeper(t)
-		handlers := []activity.Handler{f.add, f.asks, f.flaky, holdForEver(func(n int) (int, error) { return n, nil }), adder()}
+		handlers := []activity.Handler{f.add, f.asks, f.flaky, holdForEver(func(n int) (int, error) { return n, nil }), fixture.Adder()}
 		b.Worker(t, handlers, runtime.WorkerConfig{Lease: killedLease})
 		b.Worker(t, handlers, runtime.WorkerConfig{
 			Lease: killedLease, ClaimThrough: enginetest.NewGrantIssuer(t, b.Engine),
 		})
 		vendor := newVendor(f)
 		b.Run(t, "vendor", vendor.run)
-		h := newHolder(t, b, runtime.WorkerConfig{Lease: killedLease})
-		b.Run(t, "holding program", func(ctx context.Context) error { return f.hold(ctx, h.worker) })
+		h := fixture.NewHolder(t, b, runtime.WorkerConfig{Lease: killedLease})
+		b.Run(t, "holding program", func(ctx context.Context) error { return f.hold(ctx, h.Worker) })
 
 		end := time.Now().Add(fleetDuration())
 		for i := 0; time.Now().Before(end) && !t.Failed(); i++ {
@@ -115,7 +116,7 @@ func newFleet(t *testing.T, b *enginetest.Bench) *fleet {
 	operator, err := admin.New(b.Engine)
 	require.NoError(t, err)
 	f := &fleet{
-		t: t, bench: b, ctx: enginetest.Context(t), core: engine.ConnOf(b.Engine.Internal()), operator: operator, add: addOne(),
+		t: t, bench: b, ctx: enginetest.Context(t), core: engine.ConnOf(b.Engine.Internal()), operator: operator, add: fixture.AddOne(),
 		started: []string{"diamond", "foreign", "asking", "gated", "held"},
 		flows:   make(map[string]*flow.Definition[int, int]), foreign: func(int) int { return vendorResult },
 	}
@@ -141,7 +142,7 @@ func newFleet(t *testing.T, b *enginetest.Bench) *fleet {
 
 // declare makes the flows of the fleet. Nodes of the kinds "vendor" and "work" are run by programs without handlers.
 func (f *fleet) declare() {
-	vendors, works, sum := passing("vendor"), passing("work"), adder()
+	vendors, works, sum := fixture.Passing("vendor"), fixture.Passing("work"), fixture.Adder()
 	declare := func(name string, declared func(b *flow.Builder[int, int]) flow.Ref[int]) {
 		b := flow.New[int, int](name)
 		flow.Return(b, declared(b))

@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -175,7 +176,7 @@ func TestExecutionsOutsideRunsWakeWorkers(t *testing.T) {
 		f.link(up, down)
 		b.Keeper(t)
 		b.Worker(t, []activity.Handler{f.handler()}, runtime.OnlyMessages(runtime.WorkerConfig{}))
-		heard(f.ctx, t, b, "wake", 1)
+		fixture.Heard(f.ctx, t, b, "wake", 1)
 
 		id := f.create(0)
 		f.starts(id)

@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -21,7 +22,7 @@ func TestNamesOfPaths(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		double := activity.New("double", func(_ context.Context, n int) (int, error) { return 2 * n, nil })
-		def := oneNode(t, "plain", double)
+		def := fixture.OneNode(t, "plain", double)
 		for _, bad := range []string{"/", ".", ".."} {
 			refused := func(err error, what string) {
 				t.Helper()
@@ -73,7 +74,7 @@ func TestTimesWithoutText(t *testing.T) {
 			}
 			return n, nil
 		})
-		def := oneNode(t, "far", later)
+		def := fixture.OneNode(t, "far", later)
 		b.Worker(t, []activity.Handler{later})
 		run, err := runtime.Start(ctx, b.Client, def, 0)
 		require.NoError(t, err)

@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -74,7 +75,7 @@ func TestContextPropagation(t *testing.T) {
 			}
 			return carried(ctx), nil
 		}, activity.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: 2}))
-		def := oneNode(t, "plain", see)
+		def := fixture.OneNode(t, "plain", see)
 		b.Worker(t, []activity.Handler{see})
 		b.Keeper(t)
 		run, err := runtime.Start(carrying(t, ctx, "shop"), b.Client, def, "one")
@@ -140,7 +141,7 @@ func TestPropagatorsAreChecked(t *testing.T) {
 	client, err := runtime.NewClient(e)
 	require.NoError(t, err)
 	defer client.Close()
-	def := oneNode(t, "plain", activity.Declare[int, int]("a"))
+	def := fixture.OneNode(t, "plain", activity.Declare[int, int]("a"))
 	_, err = runtime.Start(context.WithValue(ctx, tenantKey{}, "x"), client, def, 1)
 	require.ErrorIs(t, err, runtime.ErrInvalid)
 	require.ErrorContains(t, err, fmt.Sprintf("name %q: must be given once", "twice"))

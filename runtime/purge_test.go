@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -18,77 +17,19 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// nothingLeft fails when the keyspace holds anything of flows or executions.
-func nothingLeft(t testing.TB, b *enginetest.Bench) {
-	t.Helper()
-	var left []string
-	for _, key := range b.Check(t, invariant.Quiescent).KeyNames() {
-		// Secrets and the numbers of workers belong to the partition. The counts of hours, the records of workers and
-		// the audit log outlive the runs.
-		if strings.Contains(key, "{") && !strings.Contains(key, ":sec:") && !strings.HasSuffix(key, ":workers") &&
-			!strings.Contains(key, ":run_counts") && !strings.Contains(key, ":worker_") && !strings.Contains(key, ":audit_log:") {
-			left = append(left, key)
-		}
-	}
-	require.Empty(t, left)
-}
-
-// definitionOf builds a flow.
-func definitionOf(t testing.TB, f *flow.Builder[none, string]) *flow.Definition[none, string] {
-	t.Helper()
-	def, err := f.Build()
-	require.NoError(t, err)
-	return def
-}
-
-// variety returns flows that create every kind of key that a flow can create.
-func (c *course) variety(t testing.TB) map[string]*flow.Definition[none, string] {
-	t.Helper()
-	chain := flow.New[none, string]("chain", flow.Tag("team.name", "x"), flow.Deadline(time.Hour))
-	refs := c.nodes(chain, "ok", "ok", "ok")
-	flow.Return(chain, flow.Node(chain, "sum", c.sum, flow.List(refs...), flow.Tag("node.kind", "y"), activity.ScheduleToStart(time.Hour)))
-
-	failing := flow.New[none, string]("failing")
-	bad := c.nodes(failing, "fail", "ok")
-	retried := flow.Node(failing, "retried", c.act, flow.Const("fail-often"),
-		activity.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: 4}), activity.StartToClose(time.Minute))
-	flow.Return(failing, flow.Node(failing, "never", c.sum, flow.List(bad[0], bad[1], retried)))
-
-	joined := flow.New[none, string]("joined")
-	some := c.nodes(joined, "ok", "fail", "hang", "hang")
-	flow.Return(joined, flow.Node(joined, "any", c.act, flow.AnyOf(some...)))
-
-	wide := flow.New[none, string]("wide")
-	root := flow.Node(wide, "root", c.act, flow.Const("ok"))
-	leaves := make([]flow.Ref[string], 300)
-	for i := range leaves {
-		leaves[i] = flow.Node(wide, fmt.Sprintf("leaf-%d", i), c.act, flow.Const("ok"), flow.After(root), activity.Lane("wide"))
-	}
-	flow.Return(wide, flow.Node(wide, "sum", c.sum, flow.List(leaves...)))
-
-	defs := make(map[string]*flow.Definition[none, string])
-	for _, f := range []*flow.Builder[none, string]{chain, failing, joined, wide} {
-		def := definitionOf(t, f)
-		defs[def.Name()] = def
-	}
-	hanging := flow.New[none, string]("hanging")
-	flow.Return(hanging, c.nodes(hanging, "hang", "hang")[0])
-	defs["hanging"] = definitionOf(t, hanging)
-	return defs
-}
-
 // runAll runs every flow of a variety to its end; runs that hang are cancelled.
-func runAll(t testing.TB, b *enginetest.Bench, defs map[string]*flow.Definition[none, string], id string) []*runtime.Run[string] {
+func runAll(t testing.TB, b *enginetest.Bench, defs map[string]*flow.Definition[fixture.None, string], id string) []*runtime.Run[string] {
 	t.Helper()
 	ctx := enginetest.Context(t)
 	var runs []*runtime.Run[string]
 	for name, def := range defs {
-		run, err := runtime.Start(ctx, b.Client, def, none{}, runtime.WithID(id))
+		run, err := runtime.Start(ctx, b.Client, def, fixture.None{}, runtime.WithID(id))
 		require.NoError(t, err)
 		runs = append(runs, run)
 		if name == "hanging" {
@@ -106,12 +47,12 @@ func TestPurgeLeavesNothing(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		c := newCourse()
-		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.WorkerConfig{
+		c := fixture.NewCourse()
+		b.Worker(t, []activity.Handler{c.Act, c.Sum}, runtime.WorkerConfig{
 			Concurrency: 8, Lanes: []string{"default", "wide"},
 		})
 		b.Keeper(t)
-		defs := c.variety(t)
+		defs := c.Variety(t)
 		for range 2 { // the ids may be used again
 			runs := runAll(t, b, defs, "again")
 			b.Settle(t)
@@ -122,7 +63,7 @@ func TestPurgeLeavesNothing(t *testing.T) {
 				_, err := run.Describe(ctx)
 				require.ErrorIs(t, err, runtime.ErrRunNotFound)
 			}
-			nothingLeft(t, b)
+			fixture.NothingLeft(t, b)
 		}
 	})
 }
@@ -131,10 +72,10 @@ func TestPurgeRefusesAnOpenRun(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		c := newCourse()
-		f := flow.New[none, string]("open")
-		flow.Return(f, c.nodes(f, "ok")[0])
-		run := startOf(t, b, f)
+		c := fixture.NewCourse()
+		f := flow.New[fixture.None, string]("open")
+		flow.Return(f, c.Nodes(f, "ok")[0])
+		run := fixture.StartOf(t, b, f)
 		require.ErrorIs(t, run.Purge(ctx), runtime.ErrRunOpen)
 		require.ErrorIs(t, b.Client.Run("open", "nobody").Purge(ctx), runtime.ErrRunNotFound)
 		b.Check(t, invariant.AnyTime)
@@ -146,27 +87,27 @@ func TestPurgeInParts(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		c := newCourse()
-		worker := b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.WorkerConfig{
+		c := fixture.NewCourse()
+		worker := b.Worker(t, []activity.Handler{c.Act, c.Sum}, runtime.WorkerConfig{
 			Concurrency: 8, Lanes: []string{"default", "wide"},
 		})
-		defs := c.variety(t)
-		wide := map[string]*flow.Definition[none, string]{"wide": defs["wide"]}
+		defs := c.Variety(t)
+		wide := map[string]*flow.Definition[fixture.None, string]{"wide": defs["wide"]}
 		// Rows of more than one call.
-		big := flow.New[none, string]("wide")
+		big := flow.New[fixture.None, string]("wide")
 		leaves := make([]flow.Ref[string], 1200)
 		for i := range leaves {
-			leaves[i] = flow.Node(big, fmt.Sprintf("leaf-%d", i), c.act, flow.Const("ok"))
+			leaves[i] = flow.Node(big, fmt.Sprintf("leaf-%d", i), c.Act, flow.Const("ok"))
 		}
-		flow.Return(big, flow.Node(big, "sum", c.sum, flow.List(leaves...)))
-		defs["wide"] = definitionOf(t, big)
+		flow.Return(big, flow.Node(big, "sum", c.Sum, flow.List(leaves...)))
+		defs["wide"] = fixture.DefinitionOf(t, big)
 		wide["wide"] = defs["wide"]
 		run := runAll(t, b, wide, "id")[0]
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
 		b.Settle(t)
 		require.NoError(t, worker.Stop())
-		plan, err := runtime.NewPlan(b.Client, defs["wide"], none{}, runtime.WithID("id"))
+		plan, err := runtime.NewPlan(b.Client, defs["wide"], fixture.None{}, runtime.WithID("id"))
 		require.NoError(t, err)
 
 		core := engine.ConnOf(b.Engine.Internal())
@@ -180,10 +121,10 @@ func TestPurgeInParts(t *testing.T) {
 		_, err = core.ReplayExecution(ctx, enginerpc.ReplayExecutionCall{ExecutionID: enginecore.ExecutionID(d.Nodes[1100].ExecutionID), LaneID: "default"})
 		require.ErrorIs(t, err, enginecore.ErrExecutionNotFound)
 
-		again, err := runtime.Start(ctx, b.Client, defs["wide"], none{}, runtime.WithID("id"))
+		again, err := runtime.Start(ctx, b.Client, defs["wide"], fixture.None{}, runtime.WithID("id"))
 		require.NoError(t, err)
 		require.False(t, again.Existed())
-		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.WorkerConfig{
+		b.Worker(t, []activity.Handler{c.Act, c.Sum}, runtime.WorkerConfig{
 			Concurrency: 8, Lanes: []string{"default", "wide"},
 		})
 		_, err = again.Result(ctx)
@@ -195,7 +136,7 @@ func TestPurgeInParts(t *testing.T) {
 		})
 		require.ErrorIs(t, err, enginecore.ErrChangedMeanwhile)
 		require.NoError(t, again.Purge(ctx))
-		nothingLeft(t, b)
+		fixture.NothingLeft(t, b)
 	})
 }
 
@@ -204,18 +145,18 @@ func TestKeepers_PurgeDueRuns(t *testing.T) {
 	retention := runtime.Retention{Default: 20 * time.Millisecond, Cancelled: flow.KeepForever}
 	enginetest.EachTimed(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		c := newCourse()
-		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.WorkerConfig{
+		c := fixture.NewCourse()
+		b.Worker(t, []activity.Handler{c.Act, c.Sum}, runtime.WorkerConfig{
 			Concurrency: 8, Lanes: []string{"default", "wide"},
 		})
-		defs := c.variety(t)
+		defs := c.Variety(t)
 		// Their own retention takes precedence over the engine's.
-		own := flow.New[none, string]("own", flow.Retention(time.Hour), flow.Retention(10*time.Millisecond, flow.Failed))
-		flow.Return(own, c.nodes(own, "fail")[0])
-		defs["own"] = definitionOf(t, own)
-		kept := flow.New[none, string]("kept", flow.Retention(time.Hour), flow.Retention(10*time.Millisecond, flow.Failed))
-		flow.Return(kept, c.nodes(kept, "ok")[0])
-		defs["kept"] = definitionOf(t, kept)
+		own := flow.New[fixture.None, string]("own", flow.Retention(time.Hour), flow.Retention(10*time.Millisecond, flow.Failed))
+		flow.Return(own, c.Nodes(own, "fail")[0])
+		defs["own"] = fixture.DefinitionOf(t, own)
+		kept := flow.New[fixture.None, string]("kept", flow.Retention(time.Hour), flow.Retention(10*time.Millisecond, flow.Failed))
+		flow.Return(kept, c.Nodes(kept, "ok")[0])
+		defs["kept"] = fixture.DefinitionOf(t, kept)
 		b.Keeper(t)
 		b.Keeper(t)
 		runAll(t, b, defs, "id")
@@ -234,7 +175,7 @@ func TestKeepers_PurgeDueRuns(t *testing.T) {
 		require.NoError(t, b.Client.Run("kept", "id").Purge(ctx))
 		require.NoError(t, b.Client.Run("hanging", "id").Purge(ctx), "it was cancelled")
 		b.Settle(t)
-		nothingLeft(t, b)
+		fixture.NothingLeft(t, b)
 	}, runtime.OpenConfig{Retention: retention})
 }
 
@@ -251,22 +192,22 @@ func BenchmarkPurge(b *testing.B) {
 	for _, kind := range testserver.Kinds(b) {
 		b.Run(string(kind), func(b *testing.B) {
 			bench := enginetest.New(b, kind)
-			c := newCourse()
-			bench.Worker(b, []activity.Handler{c.act, c.sum}, runtime.WorkerConfig{Concurrency: 16})
-			f := flow.New[none, string]("fan")
+			c := fixture.NewCourse()
+			bench.Worker(b, []activity.Handler{c.Act, c.Sum}, runtime.WorkerConfig{Concurrency: 16})
+			f := flow.New[fixture.None, string]("fan")
 			refs := make([]flow.Ref[string], 2000)
 			for i := range refs {
-				refs[i] = flow.Node(f, fmt.Sprintf("n%d", i), c.act, flow.Const("ok"))
+				refs[i] = flow.Node(f, fmt.Sprintf("n%d", i), c.Act, flow.Const("ok"))
 			}
-			flow.Return(f, flow.Node(f, "sum", c.sum, flow.List(refs...)))
-			def := definitionOf(b, f)
+			flow.Return(f, flow.Node(f, "sum", c.Sum, flow.List(refs...)))
+			def := fixture.DefinitionOf(b, f)
 			var longest time.Duration
 			calls := 0
 			for b.Loop() {
 				b.StopTimer()
-				plan, err := runtime.NewPlan(bench.Client, def, none{}, runtime.WithID("fan"))
+				plan, err := runtime.NewPlan(bench.Client, def, fixture.None{}, runtime.WithID("fan"))
 				require.NoError(b, err)
-				run, err := runtime.Start(b.Context(), bench.Client, def, none{}, runtime.WithID("fan"))
+				run, err := runtime.Start(b.Context(), bench.Client, def, fixture.None{}, runtime.WithID("fan"))
 				require.NoError(b, err)
 				_, err = run.Result(b.Context())
 				require.NoError(b, err)
@@ -290,12 +231,12 @@ func TestPurgeIfClosedAt(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		c := newCourse()
-		f := flow.New[none, string]("closed")
-		flow.Return(f, c.nodes(f, "ok")[0])
-		run := startOf(t, b, f)
+		c := fixture.NewCourse()
+		f := flow.New[fixture.None, string]("closed")
+		flow.Return(f, c.Nodes(f, "ok")[0])
+		run := fixture.StartOf(t, b, f)
 		require.ErrorIs(t, run.PurgeIfClosedAt(ctx, time.Now()), runtime.ErrRunOpen)
-		b.Worker(t, []activity.Handler{c.act, c.sum})
+		b.Worker(t, []activity.Handler{c.Act, c.Sum})
 		_, err := run.Result(ctx)
 		require.NoError(t, err)
 		former, err := run.Describe(ctx)

@@ -10,6 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -21,7 +22,7 @@ func TestRepeatedRequestOfRerun(t *testing.T) {
 		s := newShop()
 		def := s.flow(t, "shop", "a:", "b: a")
 		b.KeepingWorker(t, []activity.Handler{s.act})
-		run, err := runtime.Start(ctx, b.Client, def, none{}, runtime.WithID("one"))
+		run, err := runtime.Start(ctx, b.Client, def, fixture.None{}, runtime.WithID("one"))
 		require.NoError(t, err)
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
@@ -58,8 +59,8 @@ func TestRepeatedRequestOfSchedule(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		report := activity.New("report", func(_ context.Context, in hour) (string, error) { return in.Customer, nil })
-		last := hourly(ctx, t, b, report, fabrictype.OverlapAllow)
+		report := activity.New("report", func(_ context.Context, in fixture.Hour) (string, error) { return in.Customer, nil })
+		last := fixture.Hourly(ctx, t, b, report, fabrictype.OverlapAllow)
 		b.KeepingWorker(t, []activity.Handler{report})
 		id := runtime.WithRequestID("once")
 

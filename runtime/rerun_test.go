@@ -19,6 +19,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -105,9 +106,9 @@ func (s *shop) called() map[string]int {
 
 // flow declares each node by the nodes whose results it uses: "c: a b". A node that begins with "!" is independent of
 // success, and one with "|" needs any of them.
-func (s *shop) flow(t testing.TB, name string, lines ...string) *flow.Definition[none, string] {
+func (s *shop) flow(t testing.TB, name string, lines ...string) *flow.Definition[fixture.None, string] {
 	t.Helper()
-	f := flow.New[none, string](name)
+	f := flow.New[fixture.None, string](name)
 	refs := make(map[string]flow.Ref[string])
 	var last flow.Ref[string]
 	for _, line := range lines {
@@ -129,13 +130,13 @@ func (s *shop) flow(t testing.TB, name string, lines ...string) *flow.Definition
 		refs[node] = last
 	}
 	flow.Return(f, last)
-	return definitionOf(t, f)
+	return fixture.DefinitionOf(t, f)
 }
 
 // start runs a flow to its first end.
-func (s *shop) start(t testing.TB, b *enginetest.Bench, def *flow.Definition[none, string]) *runtime.Run[string] {
+func (s *shop) start(t testing.TB, b *enginetest.Bench, def *flow.Definition[fixture.None, string]) *runtime.Run[string] {
 	t.Helper()
-	run, err := runtime.Start(enginetest.Context(t), b.Client, def, none{})
+	run, err := runtime.Start(enginetest.Context(t), b.Client, def, fixture.None{})
 	require.NoError(t, err)
 	_, err = run.Result(enginetest.Context(t))
 	var over *runtime.RunError
@@ -180,7 +181,7 @@ func TestRerunFailed(t *testing.T) {
 		require.Equal(t, []int{0, 2, 0, 2, 2}, []int{d.Nodes[0].Replays, d.Nodes[1].Replays, d.Nodes[2].Replays, d.Nodes[3].Replays, d.Nodes[4].Replays})
 		require.ErrorIs(t, run.Rerun(ctx, fabrictype.RerunFailed), runtime.ErrNothingToRerun)
 		require.NoError(t, run.Purge(ctx))
-		nothingLeft(t, b)
+		fixture.NothingLeft(t, b)
 	})
 }
 
@@ -201,7 +202,7 @@ func TestResultAfterARerunIsTheNewOne(t *testing.T) {
 				require.NoError(t, run.Purge(ctx))
 			}
 			var err error
-			run, err = runtime.Start(ctx, b.Client, def, none{}, runtime.WithID("one"))
+			run, err = runtime.Start(ctx, b.Client, def, fixture.None{}, runtime.WithID("one"))
 			require.NoError(t, err)
 		}
 		for _, err := range run.Watch(ctx, "") { // to its end
@@ -222,7 +223,7 @@ func TestRerunIsAnnounced(t *testing.T) {
 		s := newShop()
 		b.Worker(t, []activity.Handler{s.act})
 		b.Keeper(t)
-		run, err := runtime.Start(ctx, b.Client, s.flow(t, "announced", "a:"), none{})
+		run, err := runtime.Start(ctx, b.Client, s.flow(t, "announced", "a:"), fixture.None{})
 		require.NoError(t, err)
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
@@ -273,7 +274,7 @@ func TestRerunFrom(t *testing.T) {
 		gate := s.gate("c")
 		require.NoError(t, run.Rerun(ctx, fabrictype.RerunFrom("b")))
 		enginetest.Eventually(t, func() string {
-			if state := states(t, run)["c"]; state != fabrictype.NodeActive {
+			if state := fixture.States(t, run)["c"]; state != fabrictype.NodeActive {
 				return "c is " + string(state)
 			}
 			return ""
@@ -341,7 +342,7 @@ func TestRerun_SkipsAfterAnotherFailure(t *testing.T) {
 		var failed *runtime.RunError
 		require.ErrorAs(t, err, &failed)
 		require.Equal(t, "b", failed.Node)
-		require.Equal(t, fabrictype.NodeSkipped, states(t, run)["sum"])
+		require.Equal(t, fabrictype.NodeSkipped, fixture.States(t, run)["sum"])
 		b.Settle(t)
 		require.NoError(t, run.Rerun(ctx, fabrictype.RerunFrom("sum")))
 		_, err = run.Result(ctx)
@@ -357,7 +358,7 @@ func TestRerunOfACancelledRun(t *testing.T) {
 		s := newShop()
 		b.Worker(t, []activity.Handler{s.act}, runtime.WorkerConfig{Concurrency: 4})
 		s.gate("b")
-		run, err := runtime.Start(ctx, b.Client, s.flow(t, "stopped", "a:", "b: a", "sum: b"), none{})
+		run, err := runtime.Start(ctx, b.Client, s.flow(t, "stopped", "a:", "b: a", "sum: b"), fixture.None{})
 		require.NoError(t, err)
 		s.awaitCall(t, "b")
 		require.ErrorIs(t, run.Rerun(ctx, fabrictype.RerunAll), runtime.ErrRunOpen)
@@ -396,7 +397,7 @@ func TestRerunLimit(t *testing.T) {
 		require.ErrorIs(t, err, runtime.ErrRerunLimit)
 		require.ErrorContains(t, err, "node b has been run again 10 times")
 		b.Settle(t)
-		require.Equal(t, fabrictype.NodeSucceeded, states(t, run)["a"])
+		require.Equal(t, fabrictype.NodeSucceeded, fixture.States(t, run)["a"])
 	})
 }
 
@@ -422,7 +423,7 @@ func TestRerunOfAWideRun_IsContinuedByKeepers(t *testing.T) {
 				b.Settle(t)
 				d, err := run.Describe(ctx)
 				require.NoError(t, err)
-				plan, err := runtime.NewPlan(b.Client, def, none{}, runtime.WithID(run.ID()))
+				plan, err := runtime.NewPlan(b.Client, def, fixture.None{}, runtime.WithID(run.ID()))
 				require.NoError(t, err)
 				call := enginerpc.RerunCall{Partition: plan.Partition, FlowID: plan.FlowID, RerunID: "x", Mode: "all", Actor: "me", Begin: true}
 				for _, n := range d.Nodes {
@@ -449,7 +450,7 @@ func TestRerunOfAWideRun_IsContinuedByKeepers(t *testing.T) {
 				}
 				b.Settle(t)
 				require.NoError(t, run.Purge(ctx))
-				nothingLeft(t, b)
+				fixture.NothingLeft(t, b)
 			})
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -20,7 +21,7 @@ func TestRerunOfWaitpointsAndCleanup(t *testing.T) {
 		ctx := enginetest.Context(t)
 		s := newShop()
 		b.Worker(t, []activity.Handler{s.act}, runtime.WorkerConfig{Concurrency: 4})
-		f := flow.New[none, string]("release")
+		f := flow.New[fixture.None, string]("release")
 		none := flow.Const([]string{})
 		gate := flow.Waitpoint[string](f, "gate")
 		deploy := flow.Node(f, "deploy", s.act, flow.List(gate))
@@ -28,8 +29,8 @@ func TestRerunOfWaitpointsAndCleanup(t *testing.T) {
 		flow.Node(f, "clean", s.act, none, flow.Always(deploy))
 		flow.Return(f, flow.Node(f, "tell", s.act, flow.List(deploy)))
 		s.breaks("deploy")
-		run := startOf(t, b, f)
-		send(t, ctx, b, openWaits(t, ctx, run, 1)[0], runtime.Signal{Name: "go", Payload: "first"})
+		run := fixture.StartOf(t, b, f)
+		fixture.Send(t, ctx, b, fixture.OpenWaits(t, ctx, run, 1)[0], runtime.Signal{Name: "go", Payload: "first"})
 		_, err := run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunFailed)
 		require.Equal(t, map[string]int{"deploy": 1, "undo": 1, "clean": 1}, s.called())
@@ -41,17 +42,17 @@ func TestRerunOfWaitpointsAndCleanup(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "tell1(deploy1(first))", result)
 		require.Equal(t, map[string]int{"deploy": 1, "clean": 1, "tell": 1}, s.called())
-		require.Equal(t, fabrictype.NodeSkipped, states(t, run)["undo"])
+		require.Equal(t, fabrictype.NodeSkipped, fixture.States(t, run)["undo"])
 		b.Settle(t)
 
 		require.NoError(t, run.Rerun(ctx, fabrictype.RerunAll))
-		send(t, ctx, b, openWaits(t, ctx, run, 1)[0], runtime.Signal{Name: "go", Payload: "second"})
+		fixture.Send(t, ctx, b, fixture.OpenWaits(t, ctx, run, 1)[0], runtime.Signal{Name: "go", Payload: "second"})
 		result, err = run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, "tell1(deploy1(second))", result)
 		b.Settle(t)
 		require.NoError(t, run.Purge(ctx))
-		nothingLeft(t, b)
+		fixture.NothingLeft(t, b)
 	})
 }
 
@@ -61,15 +62,15 @@ func TestCancelPendingEndsLaterWaits(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		begun, gate := make(chan struct{}), make(chan struct{})
-		act := activity.New("asks", func(ctx context.Context, _ none) (string, error) {
+		act := activity.New("asks", func(ctx context.Context, _ fixture.None) (string, error) {
 			close(begun)
 			<-gate
 			return activity.Await[string](ctx, "answer")
 		})
-		f := flow.New[none, string]("asks")
+		f := flow.New[fixture.None, string]("asks")
 		flow.Return(f, flow.Node(f, "ask", act, f.Input()))
 		b.Worker(t, []activity.Handler{act})
-		run := startOf(t, b, f)
+		run := fixture.StartOf(t, b, f)
 		<-begun
 		require.NoError(t, run.CancelPending(ctx, "no more"))
 		close(gate)
@@ -77,6 +78,6 @@ func TestCancelPendingEndsLaterWaits(t *testing.T) {
 		require.ErrorIs(t, err, runtime.ErrRunCancelled)
 		b.Settle(t)
 		require.NoError(t, run.Purge(ctx))
-		nothingLeft(t, b)
+		fixture.NothingLeft(t, b)
 	})
 }

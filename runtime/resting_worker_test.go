@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -20,7 +21,7 @@ func TestRestingWorkersStayReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := enginetest.New(t, testserver.Embedded)
 		w := enginetest.NewWorker(t, b.Engine, runtime.WorkerConfig{NoKeeper: true})
-		work := addOne()
+		work := fixture.AddOne()
 		require.NoError(t, w.Register([]activity.Handler{work}...))
 		b.Run(t, "worker", w.Run)
 		for range 2 {
@@ -28,7 +29,7 @@ func TestRestingWorkersStayReady(t *testing.T) {
 				time.Sleep(time.Second) //nolint:forbidigo // by the virtual clock
 				require.NoError(t, w.Check(t.Context()), "second %d", second)
 			}
-			_, err := startOne(enginetest.Context(t), t, &lossy{Bench: b}, single(t, work)).Result(enginetest.Context(t))
+			_, err := startOne(enginetest.Context(t), t, &lossy{Bench: b}, fixture.Single(t, work)).Result(enginetest.Context(t))
 			require.NoError(t, err)
 			require.NoError(t, w.Check(t.Context()))
 		}

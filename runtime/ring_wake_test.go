@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
@@ -13,21 +12,12 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // ringSlots is how many slots a wake ring has.
 const ringSlots = 256
-
-// The function waits until workers subscribe to at least count channels of a kind.
-func heard(ctx context.Context, t *testing.T, b *enginetest.Bench, kind string, count int) {
-	t.Helper()
-	client := engine.ConnOf(b.Engine.Internal()).Client()
-	require.Eventually(t, func() bool {
-		list, err := client.Do(ctx, client.B().PubsubChannels().Pattern(b.Prefix+":ffx:"+kind+":*").Build()).AsStrSlice()
-		return err == nil && len(list) >= count
-	}, enginetest.Patience, 20*time.Millisecond)
-}
 
 // gather starts workers, and returns when each of them knows all the others: they announce themselves once they listen,
 // and again for every newcomer.
@@ -49,7 +39,7 @@ func gather(ctx context.Context, t *testing.T, b *enginetest.Bench, count int, h
 		stop()
 		<-over
 	}()
-	heard(ctx, t, b, "wake", 1)
+	fixture.Heard(ctx, t, b, "wake", 1)
 	for range count {
 		b.Worker(t, []activity.Handler{handler}, runtime.OnlyMessages(runtime.WorkerConfig{}))
 	}
@@ -104,13 +94,13 @@ func TestWakeRingWithAbsentWorkers(t *testing.T) {
 					t.Skip("wakes all")
 				}
 				ctx := enginetest.Context(t)
-				a := addOne()
+				a := fixture.AddOne()
 				gather(ctx, t, b, x.real, a)
 				pretend(ctx, t, b, x.absent)
-				heard(ctx, t, b, "rota", 1)
+				fixture.Heard(ctx, t, b, "rota", 1)
 				if x.hang {
 					// From here on, a worker gets no notice when a ring slot has no other listener.
-					heard(ctx, t, b, "rota", ringSlots)
+					fixture.Heard(ctx, t, b, "rota", ringSlots)
 					deaf, stop := context.WithCancel(ctx)
 					over := make(chan struct{})
 					go func() {
@@ -128,7 +118,7 @@ func TestWakeRingWithAbsentWorkers(t *testing.T) {
 					}()
 				}
 				for i := range runs {
-					run, err := runtime.Start(ctx, b.Client, single(t, a), i)
+					run, err := runtime.Start(ctx, b.Client, fixture.Single(t, a), i)
 					require.NoError(t, err)
 					_, err = run.Result(ctx)
 					require.NoError(t, err)
@@ -157,12 +147,12 @@ func TestWakeRingHandsOn(t *testing.T) {
 			b.Worker(t, []activity.Handler{a}, runtime.OnlyMessages(runtime.WorkerConfig{Concurrency: 1}))
 		}
 		if !b.Contract() {
-			heard(ctx, t, b, "rota", 1)
+			fixture.Heard(ctx, t, b, "rota", 1)
 		}
 		all := make([]*runtime.Run[int], workers)
 		for i := range all {
 			var err error
-			all[i], err = runtime.Start(ctx, b.Client, single(t, a), i)
+			all[i], err = runtime.Start(ctx, b.Client, fixture.Single(t, a), i)
 			require.NoError(t, err)
 			select {
 			case <-begun:

@@ -15,35 +15,23 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
-
-func describedAs(ctx context.Context, run *runtime.Run[int], state, why string) func() string {
-	return func() string {
-		d, err := run.Describe(ctx)
-		if err != nil {
-			return err.Error()
-		}
-		if n := d.Nodes[0]; string(n.State) != state || !strings.Contains(n.Waiting.Sentence, why) {
-			return string(n.State) + ": " + n.Waiting.Sentence
-		}
-		return ""
-	}
-}
 
 func TestActivityWithoutWorkerWaits(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		known, unknown := addOne(), activity.New("unknown", func(_ context.Context, n int) (int, error) { return -n, nil })
-		run, err := runtime.Start(ctx, b.Client, single(t, unknown), 4)
+		known, unknown := fixture.AddOne(), activity.New("unknown", func(_ context.Context, n int) (int, error) { return -n, nil })
+		run, err := runtime.Start(ctx, b.Client, fixture.Single(t, unknown), 4)
 		require.NoError(t, err)
-		enginetest.Eventually(t, describedAs(ctx, run, "waiting", `no live worker serves activity `))
+		enginetest.Eventually(t, fixture.DescribedAs(ctx, run, "waiting", `no live worker serves activity `))
 
 		b.Worker(t, []activity.Handler{known}, runtime.OnlyMessages(runtime.WorkerConfig{}))
-		enginetest.Eventually(t, describedAs(ctx, run, "rate_limited", `no running worker knows activity "unknown"`))
-		other, err := runtime.Start(ctx, b.Client, chainOf(t, known, 3), 1)
+		enginetest.Eventually(t, fixture.DescribedAs(ctx, run, "rate_limited", `no running worker knows activity "unknown"`))
+		other, err := runtime.Start(ctx, b.Client, fixture.ChainOf(t, known, 3), 1)
 		require.NoError(t, err)
 		out, err := other.Result(ctx)
 		require.NoError(t, err, "a node that can run is not hidden")
@@ -61,11 +49,11 @@ func TestCapabilityWithoutWorkerWaits(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		a := addOne()
+		a := fixture.AddOne()
 		b.Worker(t, []activity.Handler{a}, runtime.OnlyMessages(runtime.WorkerConfig{Capabilities: []string{"ssd"}}))
-		run, err := runtime.Start(ctx, b.Client, single(t, a, activity.Capabilities("gpu", "ssd")), 4)
+		run, err := runtime.Start(ctx, b.Client, fixture.Single(t, a, activity.Capabilities("gpu", "ssd")), 4)
 		require.NoError(t, err)
-		enginetest.Eventually(t, describedAs(ctx, run, "rate_limited", "no running worker offers: gpu"))
+		enginetest.Eventually(t, fixture.DescribedAs(ctx, run, "rate_limited", "no running worker offers: gpu"))
 		b.Worker(t, []activity.Handler{a}, runtime.OnlyMessages(runtime.WorkerConfig{Capabilities: []string{"ssd", "gpu", "gpu"}}))
 		_, err = run.Result(ctx)
 		require.NoError(t, err, "a new worker claims the nodes that waited for it")
@@ -78,7 +66,7 @@ func TestRenamedActivity(t *testing.T) {
 	t.Parallel()
 	b := enginetest.New(t, testserver.Embedded)
 	ctx := enginetest.Context(t)
-	run, err := runtime.Start(ctx, b.Client, single(t, addOne()), 4)
+	run, err := runtime.Start(ctx, b.Client, fixture.Single(t, fixture.AddOne()), 4)
 	require.NoError(t, err)
 	b.Worker(t, []activity.Handler{activity.New("plus", func(_ context.Context, n int) (int, error) { return n + 1, nil }, activity.Alias("add"))})
 	out, err := run.Result(ctx)
@@ -91,11 +79,11 @@ func TestLanes(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		a := addOne()
+		a := fixture.AddOne()
 		b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Lanes: []string{"fast"}})
-		slow, err := runtime.Start(ctx, b.Client, single(t, a, activity.Lane("slow")), 1)
+		slow, err := runtime.Start(ctx, b.Client, fixture.Single(t, a, activity.Lane("slow")), 1)
 		require.NoError(t, err)
-		fast, err := runtime.Start(ctx, b.Client, single(t, a, activity.Lane("fast")), 2)
+		fast, err := runtime.Start(ctx, b.Client, fixture.Single(t, a, activity.Lane("fast")), 2)
 		require.NoError(t, err)
 		_, err = fast.Result(ctx)
 		require.NoError(t, err)
@@ -119,7 +107,7 @@ func TestPriorities(t *testing.T) {
 		a := activity.New("note", func(_ context.Context, n int) (int, error) { order <- n; return n, nil })
 		var runs []*runtime.Run[int]
 		for _, priority := range []int{0, 5, 9000, 5} {
-			run, err := runtime.Start(ctx, b.Client, single(t, a, activity.Priority(priority)), priority)
+			run, err := runtime.Start(ctx, b.Client, fixture.Single(t, a, activity.Priority(priority)), priority)
 			require.NoError(t, err)
 			runs = append(runs, run)
 		}
@@ -147,10 +135,10 @@ func TestFullWorkerDoesNotSpin(t *testing.T) {
 				return n, nil
 			})
 			b.Worker(t, []activity.Handler{hold}, runtime.WorkerConfig{Concurrency: 1})
-			b.Worker(t, []activity.Handler{addOne()})
+			b.Worker(t, []activity.Handler{fixture.AddOne()})
 			var runs []*runtime.Run[int]
 			for i := range 3 {
-				run, err := runtime.Start(ctx, b.Client, single(t, hold), i)
+				run, err := runtime.Start(ctx, b.Client, fixture.Single(t, hold), i)
 				require.NoError(t, err)
 				runs = append(runs, run)
 			}
@@ -194,7 +182,7 @@ func TestManyUnclaimableNodesHideNoOther(t *testing.T) {
 		if os.Getenv("FLOWFABRIC_SOAK") != "" {
 			runs = 20
 		}
-		a := addOne()
+		a := fixture.AddOne()
 		f := flow.New[int, int]("def")
 		for i := range wide {
 			last := flow.Node(f, "n"+strconv.Itoa(i), a, f.Input(), activity.Capabilities("gpu"), activity.Priority(1))
@@ -210,7 +198,7 @@ func TestManyUnclaimableNodesHideNoOther(t *testing.T) {
 			require.NoError(t, err)
 			started = append(started, run)
 		}
-		free, err := runtime.Start(ctx, b.Client, single(t, a), 1)
+		free, err := runtime.Start(ctx, b.Client, fixture.Single(t, a), 1)
 		require.NoError(t, err)
 		b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Concurrency: 1})
 		_, err = free.Result(ctx)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -16,7 +17,7 @@ func TestReferenceToARun(t *testing.T) {
 	enginetest.Only(t, testserver.Embedded)
 	b := enginetest.New(t, testserver.Embedded)
 	ctx := enginetest.Context(t)
-	def := chainOf(t, addOne(), 1)
+	def := fixture.ChainOf(t, fixture.AddOne(), 1)
 	run, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("r"))
 	require.NoError(t, err)
 	require.False(t, run.Existed())
@@ -31,7 +32,7 @@ func TestReferenceToARun(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, same, d)
 
-	b.Worker(t, []activity.Handler{addOne()})
+	b.Worker(t, []activity.Handler{fixture.AddOne()})
 	attached, err := runtime.Attach(ref, def)
 	require.NoError(t, err)
 	require.True(t, attached.Existed())

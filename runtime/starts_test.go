@@ -22,31 +22,12 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver/proxy"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
-
-// smallFlow has all that runs of one call can have: nodes of several forms, data and order, tags, a limit, a deadline,
-// and budgets, one of them for each run alone.
-func smallFlow(t *testing.T) (*flow.Definition[int, int], []activity.Handler) {
-	t.Helper()
-	add := activity.New("add", func(_ context.Context, n int) (int, error) { return n + 1, nil })
-	slow := activity.New("slow", func(_ context.Context, n int) (int, error) { return n * 2, nil },
-		activity.Lane("slow"), activity.Priority(7), activity.StartToClose(time.Minute), activity.ScheduleToStart(time.Hour))
-	f := flow.New[int, int]("small", flow.Deadline(2*time.Hour), flow.Tag("team.name", "census"),
-		flow.Budget("own", flow.HardLimit("calls", 10), flow.OnExceeded(flow.BlockNodes)),
-		flow.Budget("all", flow.PerFlow(), flow.HardLimit("calls", 1000)))
-	first := flow.Node(f, "first", add, f.Input())
-	second := flow.Node(f, "second", add, first, flow.Tag("cost.centre", "7"))
-	third := flow.Node(f, "third", slow, second, flow.After(first))
-	flow.Node(f, "other", slow, f.Input(), activity.Limit("others", activity.AtOnce(1000)))
-	flow.Return(f, third)
-	def, err := f.Build()
-	require.NoError(t, err)
-	return def, []activity.Handler{add, slow}
-}
 
 // plansInPartition are plans of runs that are in one partition.
 func plansInPartition[In, Out any](t *testing.T, b *enginetest.Bench, def *flow.Definition[In, Out], inputs ...In) []*runtime.RunPlan {
@@ -141,7 +122,7 @@ func TestStartsTogether_StoreTheRecordsOfSingleStarts(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		def, handlers := smallFlow(t)
+		def, handlers := fixture.SmallFlow(t)
 		plans := plansInPartition(t, b, def, 7, 7, 7)
 		existed, err := runtime.SubmitAlone(ctx, b.Client, plans[0])
 		require.NoError(t, err)
@@ -234,7 +215,7 @@ func TestStartsTogether_HaveTheirOutcomes(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		def, _ := smallFlow(t)
+		def, _ := fixture.SmallFlow(t)
 		plans := plansInPartition(t, b, def, 1, 2, 3, 4)
 		_, err := runtime.SubmitAlone(ctx, b.Client, plans[1])
 		require.NoError(t, err)
@@ -254,11 +235,11 @@ func TestStartsTogether_HaveTheirOutcomes(t *testing.T) {
 // TestManyStartsAtOnce starts runs from many goroutines, some of them twice, while calls lose their replies.
 func TestManyStartsAtOnce(t *testing.T) {
 	t.Parallel()
-	onServers(t, func(t *testing.T, kind testserver.Kind) {
+	fixture.OnServers(t, func(t *testing.T, kind testserver.Kind) {
 		ctx := enginetest.Context(t)
 		server := testserver.Shared(t, kind)
 		b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix())
-		def, handlers := smallFlow(t)
+		def, handlers := fixture.SmallFlow(t)
 		b.Worker(t, handlers, runtime.WorkerConfig{Lanes: []string{"default", "slow"}})
 		p := proxy.Start(t, server.Addr())
 		far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), b.Prefix)
@@ -300,11 +281,11 @@ func TestManyStartsAtOnce(t *testing.T) {
 // continue.
 func TestStarts_EndWithTheirContexts(t *testing.T) {
 	t.Parallel()
-	onServers(t, func(t *testing.T, kind testserver.Kind) {
+	fixture.OnServers(t, func(t *testing.T, kind testserver.Kind) {
 		ctx := enginetest.Context(t)
 		server := testserver.Shared(t, kind)
 		b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix())
-		def, _ := smallFlow(t)
+		def, _ := fixture.SmallFlow(t)
 		p := proxy.Start(t, server.Addr())
 		far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), b.Prefix)
 		plans := plansInPartition(t, b, def, slices.Repeat([]int{5}, 8)...)
@@ -363,7 +344,7 @@ func TestRecordsOfLaterRuns(t *testing.T) {
 			require.NoError(t, err)
 			for _, node := range flowgraph.Of(def.Internal()).Nodes {
 				id := plan.ExecutionID(node.Name)
-				core, err := nodeFields(ctx, conn, id, "created_at", "last_mutation_at", "last_transition_at", "flow_id",
+				core, err := fixture.NodeFields(ctx, conn, id, "created_at", "last_mutation_at", "last_transition_at", "flow_id",
 					"execution_id", "node", "partition_id")
 				require.NoError(t, err)
 				for _, field := range []string{"created_at", "last_mutation_at", "last_transition_at"} {

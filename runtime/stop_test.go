@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -34,7 +35,7 @@ func TestStopReleases(t *testing.T) {
 			causes <- context.Cause(ctx)
 			return 0, ctx.Err()
 		}, activity.Retry(activity.NoRetry))
-		run, err := runtime.Start(ctx, b.Client, single(t, a), 3)
+		run, err := runtime.Start(ctx, b.Client, fixture.Single(t, a), 3)
 		require.NoError(t, err)
 		for range 3 {
 			w := b.Worker(t, []activity.Handler{a}, runtime.OnlyMessages(runtime.WorkerConfig{Grace: -1}))
@@ -54,7 +55,7 @@ func TestStopReleases(t *testing.T) {
 		for range 4 {
 			require.Equal(t, 1, <-numbers, "a released attempt continues")
 		}
-		require.Equal(t, 1, attempts(t, ctx, run))
+		require.Equal(t, 1, fixture.Attempts(t, ctx, run))
 		b.Settle(t)
 	})
 }
@@ -71,7 +72,7 @@ func TestStopLetsFinish(t *testing.T) {
 			return n + 1, nil
 		})
 		w := b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Grace: time.Minute})
-		run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 2), 3)
+		run, err := runtime.Start(ctx, b.Client, fixture.ChainOf(t, a, 2), 3)
 		require.NoError(t, err)
 		<-begun
 		stopped := make(chan error, 1)
@@ -119,7 +120,7 @@ func TestStop_ReleasesFunctionsThatDoNotReturn(t *testing.T) {
 	require.NoError(t, w.Register(a))
 	stopped := make(chan error, 1)
 	go func() { stopped <- w.Run(running) }()
-	run, err := runtime.Start(ctx, b.Client, single(t, a), 3)
+	run, err := runtime.Start(ctx, b.Client, fixture.Single(t, a), 3)
 	require.NoError(t, err)
 	<-begun
 	stop()

@@ -13,20 +13,10 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
-	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
-
-// oneNode is a flow of one node.
-func oneNode[In, Out any](t testing.TB, name string, a *activity.Activity[In, Out]) *flow.Definition[In, Out] {
-	t.Helper()
-	f := flow.New[In, Out](name)
-	flow.Return(f, flow.Node(f, "node", a, f.Input()))
-	def, err := f.Build()
-	require.NoError(t, err)
-	return def
-}
 
 // A reader that comes before the first frame sees them all, live, across attempts, and ends with the node.
 func TestStreamTail(t *testing.T) {
@@ -55,7 +45,7 @@ func TestStreamTail(t *testing.T) {
 			return n, nil
 		}, activity.Retry(activity.Fixed{Delay: time.Millisecond}))
 		const lines = 500
-		def := oneNode(t, "chatty", chatty)
+		def := fixture.OneNode(t, "chatty", chatty)
 		run, err := runtime.Start(ctx, b.Client, def, lines)
 		require.NoError(t, err)
 		b.Keeper(t)
@@ -99,9 +89,9 @@ func TestStreamFaults(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		runtime.HoldWatches(b.Engine, time.Hour) // a read ends early by its context
+		enginetest.HoldWatches(t, b.Engine, time.Hour) // a read ends early by its context
 		quiet := activity.New("quiet", func(_ context.Context, n int) (int, error) { return n, nil })
-		run, err := runtime.Start(ctx, b.Client, oneNode(t, "quiet", quiet), 1)
+		run, err := runtime.Start(ctx, b.Client, fixture.OneNode(t, "quiet", quiet), 1)
 		require.NoError(t, err)
 		for _, cursor := range []string{"x", "0/1-1", "1/1", "1/1-x", "1/(1-1"} {
 			for _, err := range run.Stream(ctx, "node", cursor) {
@@ -148,7 +138,7 @@ func TestStreamKeepsTheLast(t *testing.T) {
 			}
 			return n, nil
 		}, activity.KeepFrames(10))
-		def := oneNode(t, "long", a)
+		def := fixture.OneNode(t, "long", a)
 		b.Worker(t, def.Handlers())
 		run, err := runtime.Start(ctx, b.Client, def, 100)
 		require.NoError(t, err)
@@ -187,7 +177,7 @@ func TestEmitAfterTheEnd(t *testing.T) {
 				time.Sleep(time.Millisecond) //nolint:forbidigo // between two attempts to write
 			}
 		})
-		def := oneNode(t, "late", a)
+		def := fixture.OneNode(t, "late", a)
 		b.Worker(t, def.Handlers())
 		run, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)
@@ -217,7 +207,7 @@ func TestWatchShowsProgress(t *testing.T) {
 			}
 			return n, nil
 		})
-		def := oneNode(t, "busy", a)
+		def := fixture.OneNode(t, "busy", a)
 		b.Worker(t, def.Handlers())
 		run, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)

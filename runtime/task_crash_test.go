@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver/proxy"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -35,7 +36,7 @@ func cutOnce(functions ...string) func(chunk []byte) proxy.Fate {
 // A call that settles a task takes effect once and returns success, although the first reply is lost.
 func TestTaskLostReplies(t *testing.T) {
 	t.Parallel()
-	onServers(t, func(t *testing.T, kind testserver.Kind) {
+	fixture.OnServers(t, func(t *testing.T, kind testserver.Kind) {
 		t.Run("composite", func(t *testing.T) {
 			t.Parallel()
 			settleThroughCuts(t, kind, testserver.Shared(t, kind), "", enginetest.NewPrefix())
@@ -60,7 +61,7 @@ func settleThroughCuts(t *testing.T, kind testserver.Kind, server *testserver.Se
 	p := proxy.Start(t, server.Addr())
 	far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr()+query, prefix)
 	near.Keeper(t)
-	h := newHolder(t, far, runtime.WorkerConfig{NoKeeper: true})
+	h := fixture.NewHolder(t, far, runtime.WorkerConfig{NoKeeper: true})
 	for _, c := range []struct {
 		name      string
 		functions []string
@@ -95,21 +96,21 @@ func settleThroughCuts(t *testing.T, kind testserver.Kind, server *testserver.Se
 			return task.WaitForChildren(ctx)
 		}, fabrictype.NodeWaitingChildren, false},
 	} {
-		operator, id := h.outside(admin.ExecutionSpec{})
-		task := h.next()
+		operator, id := h.Outside(admin.ExecutionSpec{})
+		task := h.Next()
 		lost := p.Lost()
 		p.Intercept(cutOnce(c.functions...))
-		require.NoError(t, c.settle(h.ctx, task), c.name)
+		require.NoError(t, c.settle(h.Ctx, task), c.name)
 		require.Greater(t, p.Lost(), lost, c.name)
 		p.Intercept(nil)
-		require.NoError(t, c.settle(h.ctx, task), "%s is safe to repeat", c.name)
+		require.NoError(t, c.settle(h.Ctx, task), "%s is safe to repeat", c.name)
 		if c.again {
-			again := h.next()
+			again := h.Next()
 			require.Equal(t, task.Info().AttemptID, again.Info().AttemptID, c.name)
-			require.NoError(t, again.Complete(h.ctx, nil))
+			require.NoError(t, again.Complete(h.Ctx, nil))
 			continue
 		}
-		state, err := operator.ExecutionState(h.ctx, id)
+		state, err := operator.ExecutionState(h.Ctx, id)
 		require.NoError(t, err)
 		require.Equal(t, c.state, state, c.name)
 	}
@@ -120,30 +121,30 @@ func TestTaskEndsByItself(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		b.Keeper(t)
-		h := newHolder(t, b, runtime.WorkerConfig{})
+		h := fixture.NewHolder(t, b, runtime.WorkerConfig{})
 		for cause, c := range map[error]struct {
 			options []activity.Option
 			end     func(run *runtime.Run[int]) error
 		}{
 			runtime.ErrCancelled: {nil, func(run *runtime.Run[int]) error {
-				return run.Cancel(h.ctx, "enough")
+				return run.Cancel(h.Ctx, "enough")
 			}},
 			runtime.ErrStartToClose:     {[]activity.Option{activity.StartToClose(time.Second)}, nil},
 			runtime.ErrHeartbeatTimeout: {[]activity.Option{activity.HeartbeatTimeout(time.Second)}, nil},
 		} {
-			run := h.started(1, append(c.options, activity.Retry(activity.NoRetry))...)
-			task := h.next()
+			run := h.Started(1, append(c.options, activity.Retry(activity.NoRetry))...)
+			task := h.Next()
 			if c.end != nil {
 				require.NoError(t, c.end(run))
 			}
 			select {
 			case <-task.Context().Done():
-			case <-h.ctx.Done():
+			case <-h.Ctx.Done():
 				require.Fail(t, "the task continues", cause)
 			}
 			require.ErrorIs(t, context.Cause(task.Context()), cause)
-			require.ErrorIs(t, task.Complete(h.ctx, 1), cause)
-			_, err := run.Result(h.ctx)
+			require.ErrorIs(t, task.Complete(h.Ctx, 1), cause)
+			_, err := run.Result(h.Ctx)
 			require.Error(t, err)
 		}
 		b.Settle(t)

@@ -20,6 +20,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver/proxy"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -101,10 +102,10 @@ func startTalker(t *testing.T, b *enginetest.Bench, stage string) *child {
 // function, not the step, and the signal is not lost.
 func TestWorkerKilledBeforeTheSuspension(t *testing.T) {
 	t.Parallel()
-	onServers(t, func(t *testing.T, kind testserver.Kind) {
+	fixture.OnServers(t, func(t *testing.T, kind testserver.Kind) {
 		b := enginetest.New(t, kind)
 		ctx := enginetest.Context(t)
-		def := oneNode(t, "talk", talk("parent", stageNowhere, nil))
+		def := fixture.OneNode(t, "talk", talk("parent", stageNowhere, nil))
 		b.Keeper(t)
 		other := startTalker(t, b, stageBeforeSuspend)
 		run, err := runtime.Start(ctx, b.Client, def, 1)
@@ -112,8 +113,8 @@ func TestWorkerKilledBeforeTheSuspension(t *testing.T) {
 		other.await(t, 1)
 		other.kill(t)
 		b.Worker(t, def.Handlers())
-		w := openWaits(t, ctx, run, 1)[0]
-		require.Equal(t, fabrictype.SignalResumed, send(t, ctx, b, w, runtime.Signal{Name: "x", Payload: 7}).Outcome)
+		w := fixture.OpenWaits(t, ctx, run, 1)[0]
+		require.Equal(t, fabrictype.SignalResumed, fixture.Send(t, ctx, b, w, runtime.Signal{Name: "x", Payload: 7}).Outcome)
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, "step by child, signal 7, finished by parent", out)
@@ -124,23 +125,23 @@ func TestWorkerKilledBeforeTheSuspension(t *testing.T) {
 // A worker is killed after the signal has come and before it has finished: the next one gets the same signal.
 func TestWorkerKilledAfterTheResumption(t *testing.T) {
 	t.Parallel()
-	onServers(t, func(t *testing.T, kind testserver.Kind) {
+	fixture.OnServers(t, func(t *testing.T, kind testserver.Kind) {
 		b := enginetest.New(t, kind)
 		ctx := enginetest.Context(t)
-		def := oneNode(t, "talk", talk("parent", stageNowhere, nil))
+		def := fixture.OneNode(t, "talk", talk("parent", stageNowhere, nil))
 		b.Keeper(t)
 		other := startTalker(t, b, stageAfterResume)
 		run, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)
-		w := openWaits(t, ctx, run, 1)[0]
-		require.Equal(t, fabrictype.SignalResumed, send(t, ctx, b, w, runtime.Signal{Name: "x", Payload: 7}).Outcome)
+		w := fixture.OpenWaits(t, ctx, run, 1)[0]
+		require.Equal(t, fabrictype.SignalResumed, fixture.Send(t, ctx, b, w, runtime.Signal{Name: "x", Payload: 7}).Outcome)
 		other.await(t, 1)
 		other.kill(t)
 		b.Worker(t, def.Handlers())
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, "step by child, signal 7, finished by parent", out)
-		require.Equal(t, fabrictype.SignalClosed, send(t, ctx, b, w, runtime.Signal{Name: "x"}).Outcome)
+		require.Equal(t, fabrictype.SignalClosed, fixture.Send(t, ctx, b, w, runtime.Signal{Name: "x"}).Outcome)
 		b.Settle(t)
 	})
 }
@@ -152,20 +153,20 @@ func TestWaitOutlivesTheProgram(t *testing.T) {
 	enginetest.Only(t, testserver.Embedded)
 	url, prefix := "embedded:"+t.TempDir()+"?fsync=always", enginetest.NewPrefix()
 	ctx := enginetest.Context(t)
-	def := oneNode(t, "talk", talk("first", stageNowhere, nil))
+	def := fixture.OneNode(t, "talk", talk("first", stageNowhere, nil))
 	var token activity.Token
 	t.Run("first", func(t *testing.T) {
 		b := enginetest.Open(t, testserver.Embedded, url, prefix)
 		b.Worker(t, def.Handlers())
 		run, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("the-run"))
 		require.NoError(t, err)
-		token = openWaits(t, ctx, run, 1)[0].Token
+		token = fixture.OpenWaits(t, ctx, run, 1)[0].Token
 	})
-	def = oneNode(t, "talk", talk("second", stageNowhere, nil))
+	def = fixture.OneNode(t, "talk", talk("second", stageNowhere, nil))
 	b := enginetest.Open(t, testserver.Embedded, url, prefix)
 	run, err := runtime.Attach(b.Client.Run(def.Name(), "the-run"), def)
 	require.NoError(t, err)
-	require.Equal(t, token.Reveal(), openWaits(t, ctx, run, 1)[0].Token.Reveal())
+	require.Equal(t, token.Reveal(), fixture.OpenWaits(t, ctx, run, 1)[0].Token.Reveal())
 	d, err := b.Client.Signal(ctx, token, runtime.Signal{Name: "x", Payload: 7})
 	require.NoError(t, err)
 	require.Equal(t, fabrictype.SignalResumed, d.Outcome)
@@ -221,7 +222,7 @@ func TestBrokenConnectionFailsNoAttempt(t *testing.T) {
 			if len(waits) == 0 || waits[0].State != fabrictype.WaitOpen {
 				return "that it waits"
 			}
-			send(t, ctx, b, waits[0], runtime.Signal{Name: "x", Payload: 7})
+			fixture.Send(t, ctx, b, waits[0], runtime.Signal{Name: "x", Payload: 7})
 			return ""
 		})
 		require.NoError(t, <-ended)
@@ -230,7 +231,7 @@ func TestBrokenConnectionFailsNoAttempt(t *testing.T) {
 		require.Less(t, left, breaks, "the call was made")
 		b.Settle(t)
 	}
-	onServers(t, func(t *testing.T, kind testserver.Kind) {
+	fixture.OnServers(t, func(t *testing.T, kind testserver.Kind) {
 		for _, call := range []string{
 			"ffx2_read_inputs", "ffx2_record_step", "ff_list_waitpoint_hmac_kids", "HSETNX", "ffx2_open_waitpoint", "ffx2_use_budget",
 			"ffx2_suspend", "ffx2_read_journal",
@@ -244,7 +245,7 @@ func TestBrokenConnectionFailsNoAttempt(t *testing.T) {
 // resumed execution to the worker. This reply is lost, too. The worker continues the execution nevertheless, at once.
 func TestLostRepliesOfASuspension(t *testing.T) {
 	t.Parallel()
-	onServers(t, func(t *testing.T, kind testserver.Kind) {
+	fixture.OnServers(t, func(t *testing.T, kind testserver.Kind) {
 		ctx := enginetest.Context(t)
 		server := testserver.Shared(t, kind)
 		p := proxy.Start(t, server.Addr())
@@ -265,14 +266,14 @@ func TestLostRepliesOfASuspension(t *testing.T) {
 			}
 			return proxy.Pass
 		})
-		def := oneNode(t, "talk", talk("far", stageNowhere, nil))
+		def := fixture.OneNode(t, "talk", talk("far", stageNowhere, nil))
 		b.Keeper(t)
 		// Its only slot belongs to the suspension until its end is known, so nothing else of the worker claims.
 		far.Worker(t, def.Handlers(), runtime.WorkerConfig{Lease: time.Hour, Concurrency: 1})
 		run, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)
-		w := openWaits(t, ctx, run, 1)[0]
-		require.Equal(t, fabrictype.SignalResumed, send(t, ctx, b, w, runtime.Signal{Name: "x", Payload: 7}).Outcome)
+		w := fixture.OpenWaits(t, ctx, run, 1)[0]
+		require.Equal(t, fabrictype.SignalResumed, fixture.Send(t, ctx, b, w, runtime.Signal{Name: "x", Payload: 7}).Outcome)
 		close(resumed)
 		out, err := run.Result(ctx)
 		require.NoError(t, err)

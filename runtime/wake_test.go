@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -26,7 +27,7 @@ func TestIdleWorkersTakeTurns(t *testing.T) {
 		const workers, tasks = 20, 200
 		b := enginetest.New(t, testserver.Embedded)
 		ctx := enginetest.Context(t)
-		a := addOne()
+		a := fixture.AddOne()
 		all := make([]*runtime.Worker, workers)
 		for i := range all {
 			all[i] = enginetest.NewWorker(t, b.Engine, runtime.WorkerConfig{Concurrency: 2, NoKeeper: true})
@@ -36,7 +37,7 @@ func TestIdleWorkersTakeTurns(t *testing.T) {
 		time.Sleep(7 * time.Second) //nolint:forbidigo // the workers find each other, and make the sweep of a worker's fifth second
 		before := total(all)
 		for i := range tasks {
-			run, err := runtime.Start(ctx, b.Client, single(t, a), i)
+			run, err := runtime.Start(ctx, b.Client, fixture.Single(t, a), i)
 			require.NoError(t, err)
 			_, err = run.Result(ctx)
 			require.NoError(t, err)
@@ -75,7 +76,7 @@ func TestWakeIsPassedOn(t *testing.T) {
 		ctx := enginetest.Context(t)
 		meet := make(chan struct{}, workers)
 		open := make(chan struct{})
-		root, sum := addOne(), adder()
+		root, sum := fixture.AddOne(), fixture.Adder()
 		a := activity.New("meet", func(ctx context.Context, n int) (int, error) {
 			meet <- struct{}{}
 			select {

@@ -18,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/waitreason"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -214,7 +215,7 @@ var whyCases = map[fabrictype.WaitReason]struct {
 		require.Contains(t, e.Remedy, "RunRef.MoveTimer")
 	}},
 	waitreason.Start: {func(c *whyCase) *runtime.RunRef {
-		run, err := runtime.Start(c.ctx, c.Client, single(c.t, c.pass("later")), 1, runtime.StartAfter(time.Hour))
+		run, err := runtime.Start(c.ctx, c.Client, fixture.Single(c.t, c.pass("later")), 1, runtime.StartAfter(time.Hour))
 		require.NoError(c.t, err)
 		return run.RunRef
 	}, func(t *testing.T, _ *whyCase, e fabrictype.Explanation) {
@@ -241,7 +242,7 @@ var whyCases = map[fabrictype.WaitReason]struct {
 		require.NoError(c.t, err)
 		run, err := runtime.Start(c.ctx, c.Client, def, 1)
 		require.NoError(c.t, err)
-		send(c.t, c.ctx, c.Bench, openWaits(c.t, c.ctx, run, 1)[0], runtime.Signal{Name: "approve", Payload: 1})
+		fixture.Send(c.t, c.ctx, c.Bench, fixture.OpenWaits(c.t, c.ctx, run, 1)[0], runtime.Signal{Name: "approve", Payload: 1})
 		return c.Client.Run(def.Name(), run.ID())
 	}, func(t *testing.T, _ *whyCase, e fabrictype.Explanation) {
 		require.Equal(t, [2]int{1, 3}, [2]int{e.Have, e.Need})

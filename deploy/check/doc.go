@@ -1,3 +1,3 @@
-// Package check holds the files of deploy against the programs and types that read them. It is a module of its own, so
-// that these are nobody else's dependencies.
+// Package check compares the files of deploy with the programs and types that read them. It is a separate module, so
+// that other modules do not depend on those programs.
 package check

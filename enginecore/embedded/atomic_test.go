@@ -20,7 +20,7 @@ import (
 )
 
 // tornReads lets a writer change two keys together while readers compare them. grouped writes with one function call;
-// otherwise each key is written by a command of its own, as if a call were not one unit.
+// otherwise each key is written by a separate command, as if a call were not one unit.
 func tornReads(t *testing.T, grouped bool, enough int64) int64 {
 	e := open(t, Options{Library: lib(
 		"swap", "for i = 1, 20 do redis.call('SET', KEYS[1], ARGV[1]); redis.call('SET', KEYS[2], ARGV[1]) end return 1",

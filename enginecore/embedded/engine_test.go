@@ -93,7 +93,7 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// TestExpiry moves the clock by hand.
+// TestExpiry moves the clock itself.
 func TestExpiry(t *testing.T) {
 	var ms atomic.Int64
 	ms.Store(1_800_000_000_000)

@@ -15,9 +15,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/record"
 )
 
-// written makes a directory with n records and returns it as a kill leaves it, and as Close does. The copy for the
-// former is made of an open engine: it is of use only if the log stays below the limit, since a snapshot that is
-// written meanwhile replaces files under the copy.
+// written makes a directory with n records and returns two copies: after a kill, and after Close. The former is copied
+// while the engine is open: it is of use only if the log stays below the limit, since a snapshot during the copy would
+// replace files.
 func written(t *testing.T, o Options, n int) (killed, closed string) {
 	t.Helper()
 	o.Dir = t.TempDir()

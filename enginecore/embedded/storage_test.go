@@ -27,7 +27,7 @@ type badDisk struct {
 	lasts  bool     // all later ones fail as well, until heal
 	count  int
 	healed bool
-	dead   bool             // nothing reaches the disk any more, as after a kill
+	dead   bool             // nothing reaches the disk, as after a kill
 	keeps  bool             // a failed sync loses nothing
 	synced map[string]int64 // size of each file at its last sync
 }
@@ -194,7 +194,7 @@ func brokenDisk(t *testing.T, policy Fsync, d *badDisk, killed bool, sum *histor
 		h.calls(t, e, 6)
 		if killed {
 			d.die()
-			_ = e.Close() // it can do nothing any more
+			_ = e.Close() // it can do nothing after that
 		} else {
 			d.heal()
 			serves(t, e)

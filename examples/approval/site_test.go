@@ -14,7 +14,7 @@ func write(content string) func(string) error {
 	return func(dir string) error { return os.WriteFile(filepath.Join(dir, "version.txt"), []byte(content), 0o644) }
 }
 
-func TestSiteGoesForthAndBack(t *testing.T) {
+func TestSite_PublishesAndWithdraws(t *testing.T) {
 	t.Parallel()
 	site := Site(t.TempDir())
 	live := func(want string) {

@@ -147,7 +147,7 @@ func TestCutBalances(t *testing.T) {
 	require.ErrorContains(t, err, "0 shards")
 }
 
-func TestPathOrderIsThatOfTheWalk(t *testing.T) {
+func TestPathOrderEqualsTheWalk(t *testing.T) {
 	t.Parallel()
 	var walked []string
 	require.NoError(t, walk(os.DirFS(fixture(t)), root, "", func(dir string, _ []fs.DirEntry, _ error) error {

@@ -31,7 +31,7 @@ func TestMeasure(t *testing.T) {
 	}, got)
 }
 
-func TestMeasureWhatDoesNotParse(t *testing.T) {
+func TestMeasureUnparsableFiles(t *testing.T) {
 	t.Parallel()
 	in := MeasureInput{Source: Source{Root: fixture(t)}, Cuts: []Cut{{From: "broken", Before: "lib", Files: 3, Bytes: 100}}}
 	got, err := Measure(t.Context(), in)

@@ -247,7 +247,7 @@ func described(ctx context.Context, client *runtime.Client) iter.Seq2[*runtime.R
 }
 
 // A condition without the case that it has decided for is found.
-func TestCaseThatIsGone(t *testing.T) {
+func TestRemovedCaseIsAProblem(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)

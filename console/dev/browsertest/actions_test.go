@@ -302,7 +302,7 @@ func TestBudgetActivityAndFlowActions(t *testing.T) {
 	})
 }
 
-// A bulk job that cannot be says why, with a button to go back.
+// A bulk job that cannot be started shows why, with a button to go back.
 func TestBulkJobIsRefused(t *testing.T) {
 	eachEngine(t, func(t *testing.T, start opener) {
 		p := start()

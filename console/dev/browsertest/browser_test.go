@@ -99,7 +99,7 @@ func open(t *testing.T, base string) *window {
 	return w
 }
 
-// check fails if the pages complained, or asked another host for anything.
+// check fails if the pages logged errors, or requested anything from another host.
 func (w *window) check() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

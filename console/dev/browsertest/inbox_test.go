@@ -16,7 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/server"
 )
 
-// releases is a flow that only asks, about an input of any shape, within 45 minutes.
+// releases is a flow with a single waitpoint, for an input of any shape, within 45 minutes.
 func releases(t *testing.T) *flow.Definition[json.RawMessage, json.RawMessage] {
 	t.Helper()
 	f := flow.New[json.RawMessage, json.RawMessage]("release.ship")

@@ -26,8 +26,8 @@ type place struct {
 	url    string // of the console, with a slash at its end
 }
 
-// eachEngine runs a test on the embedded engine and on Valkey, as FLOWFABRIC_TEST_ENGINES says, one after the other: a
-// browser is heavy.
+// eachEngine runs a test on the embedded engine and on Valkey, as selected by FLOWFABRIC_TEST_ENGINES, one after the
+// other, since a browser needs many resources.
 func eachEngine(t *testing.T, test func(t *testing.T, open func(...func(*server.Config)) *place)) {
 	t.Helper()
 	wanted := strings.Split(os.Getenv("FLOWFABRIC_TEST_ENGINES"), ",")

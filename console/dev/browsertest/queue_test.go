@@ -11,7 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 )
 
-// The page of a lane says who is next, and by which rule.
+// The page of a lane shows the next executions, and the rule of their order.
 func TestLanePageShowsOrder(t *testing.T) {
 	eachEngine(t, func(t *testing.T, start opener) {
 		p := start()
@@ -30,8 +30,8 @@ func TestLanePageShowsOrder(t *testing.T) {
 	})
 }
 
-// The page of a limit says who holds its places and who waits for one. Two people who change it do not overwrite each
-// other.
+// The page of a limit lists the holders of its permits and the executions that wait for one. Two people who change it
+// do not overwrite each other.
 func TestLimitPageListsHoldersAndWaiting(t *testing.T) {
 	eachEngine(t, func(t *testing.T, start opener) {
 		p := start()

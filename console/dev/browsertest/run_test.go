@@ -65,7 +65,7 @@ func TestScrubberShowsEarlierState(t *testing.T) {
 	})
 }
 
-// A run that failed is run again from a node: the page says first which nodes that are.
+// A failed run is rerun from a node: the page first lists the affected nodes.
 func TestRerunFromANode(t *testing.T) {
 	eachEngine(t, func(t *testing.T, start opener) {
 		p := start()

@@ -81,7 +81,7 @@ func TestScreenshots(t *testing.T) {
 	}
 }
 
-// settle waits until nothing loads any more and the page has been drawn.
+// settle waits until nothing is loading and the page has been drawn.
 func (w *window) settle() {
 	w.t.Helper()
 	w.await(`document.querySelector(".loading") === null && document.querySelector("[data-live=open]") !== null`)

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// absentGroup is the number of partitions whose keys of one kind one command asks for.
+	// absentGroup is the number of partitions whose keys of one kind one command checks.
 	absentGroup = 8
 	// presentVisits is the number of ticks that read a key without asking for it, after one has found that it exists.
 	presentVisits = 16
-	// maxPresentKeys bounds the keys that are remembered. Those beyond it are asked for in each tick.
+	// maxPresentKeys bounds the keys that are remembered. Each tick checks the keys beyond it.
 	maxPresentKeys = 100_000
 )
 
@@ -39,7 +39,7 @@ type presentKeys struct {
 	visits map[string]int // how many more ticks read a key without asking for it
 }
 
-// others returns those of some keys that are to be asked for, and counts a tick for the rest.
+// others returns the keys that have to be checked, and counts a tick for the rest.
 func (k *presentKeys) others(keys []string) []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -69,9 +69,9 @@ func (k *presentKeys) note(key string) {
 	}
 }
 
-// absent returns which keys of the ticks of some partitions do not exist. Most of them do not, and which do seldom
+// absent returns the keys of the ticks of some partitions that do not exist. Most of them do not, and this seldom
 // changes, so one command for the keys that have not existed lately mostly answers for all partitions; on a cluster,
-// one for each of them. Only if it finds some are they asked for by kind, in groups, and one by one.
+// one command for each partition. Only if it finds some are the keys checked by kind, in groups, and one by one.
 func (c *contract) absent(ctx context.Context, calls []enginerpc.KeepCall, lanes []enginecore.LaneID) absentKeys {
 	lists := make([][]string, len(calls))
 	var kinds [][]string // each has one key of each partition
@@ -108,8 +108,9 @@ func chunks(lists [][]string, size int) (parts [][]string) {
 	return parts
 }
 
-// withSome asks for the keys of each list with one command. It notes those of lists of which none exists, and single
-// ones that exist, and returns the lists of which some exist. If the engine could not be reached, it notes none.
+// withSome checks the keys of each list with one command. It records the keys of lists of which none exists, and
+// single keys that exist, and returns the lists of which some exist. If the engine could not be reached, it records
+// none.
 func (c *contract) withSome(ctx context.Context, known absentKeys, lists [][]string) (some [][]string) {
 	lists = slices.DeleteFunc(lists, func(list []string) bool { return len(list) == 0 })
 	questions := make(rueidis.Commands, len(lists))

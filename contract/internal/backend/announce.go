@@ -11,8 +11,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// EnterWorker records a worker where schedulers and scanners of the contract look for capabilities, and its lanes where
-// keepers look for lanes. A worker without capabilities is not listed.
+// EnterWorker records the capabilities of a worker for schedulers and scanners of the contract, and its lanes for
+// keepers. A worker without capabilities is not listed.
 func (c *contract) EnterWorker(
 	ctx context.Context, instance enginecore.WorkerInstanceID, capabilities string, lanes []enginecore.LaneID,
 ) error {
@@ -44,8 +44,8 @@ func (c *contract) write(ctx context.Context, commands ...rueidis.Completed) err
 	return nil
 }
 
-// Announce makes the executions of a lane eligible that another program or worker has set aside for a worker with the
-// capabilities of this one. It looks at up to searchPages pages of them.
+// Announce makes the executions of a lane eligible that another program or worker has blocked until a worker with the
+// capabilities of this one appears. It reads up to searchPages pages of them.
 func (c *contract) Announce(
 	ctx context.Context, call enginerpc.AnnounceCall,
 ) (enginerpc.AnnounceReply, error) {
@@ -66,8 +66,8 @@ func (c *contract) Announce(
 	return reply, nil
 }
 
-// releaseRouted makes those of the executions eligible that the announcing worker can run, and returns how many. Those
-// that fail are left to keepers, which report them.
+// releaseRouted makes the executions eligible that the announcing worker can run, and returns their number. Executions
+// for which that fails are left to keepers, which report them.
 func (c *contract) releaseRouted(
 	ctx context.Context, call enginerpc.AnnounceCall, ids []enginecore.ExecutionID,
 ) (released int64, err error) {

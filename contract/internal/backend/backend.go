@@ -18,7 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
-// contract is the backend of contract mode: it carries out the calls of engine.Backend by ff_* functions and reads of
+// contract is the backend of contract mode: it implements the calls of engine.Backend with ff_* functions and reads of
 // the contract's keys. It publishes the messages to workers, keepers and clients that the composite functions of the
 // library would publish; they are hints, and may be lost. It is safe for concurrent use.
 type contract struct {
@@ -72,8 +72,8 @@ func newContract(ctx context.Context, e *engine.Session, config *Guest) (*contra
 	return c, err
 }
 
-// PollEvery returns the interval at which workers look for executions that other programs made eligible, and keepers
-// for what they made due.
+// PollEvery returns the interval at which workers search for executions that other programs made eligible, and keepers
+// for work that other programs made due.
 func (c *contract) PollEvery() time.Duration { return c.config.poll }
 
 // Claimable returns the key of the lane's index of eligible executions.
@@ -164,7 +164,7 @@ func (c *contract) members(
 	return idsOf[enginecore.ExecutionID](results[0]), nil
 }
 
-// idsOf decodes a list of ids; nil if the result is no list.
+// idsOf decodes a list of ids; nil if the result is not a list.
 func idsOf[T ~string](result rueidis.RedisResult) []T {
 	texts, err := result.AsStrSlice()
 	if err != nil {

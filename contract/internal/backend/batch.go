@@ -76,8 +76,8 @@ func addAgain[R any, C enginerpc.Call[R]](b *contractBatch, call C) *batching.Ca
 	return a
 }
 
-// run sends all commands and sets the results. The errors of calls are in their results; that of a read is returned
-// as well.
+// run sends all commands and sets the results. The errors of calls are in their results; the error of a read is
+// returned as well.
 func (b *contractBatch) run(ctx context.Context) error {
 	if len(b.commands) == 0 {
 		return nil

@@ -25,8 +25,8 @@ const (
 	searchPages = 8
 )
 
-// A claim looks for executions in three lists: those that are eligible, those whose lease has expired, and the active
-// ones, of which some have a revoked lease.
+// A claim searches three lists: the eligible executions, the executions whose lease has expired, and the active ones,
+// some of which have a revoked lease.
 const claimLists = 3
 
 // searchPlace is how far claims have searched the lists of a lane.
@@ -35,8 +35,8 @@ type searchPlace struct {
 	offset int64
 }
 
-// searchCursors remembers how far claims have searched which lanes, so that what a worker cannot run hides nothing for
-// good. The zero value is empty; it is safe for concurrent use.
+// searchCursors records how far claims have searched which lanes, so that executions that a worker cannot run do not
+// hide others for good. The zero value is empty; it is safe for concurrent use.
 type searchCursors struct {
 	mu sync.Mutex
 	at map[laneOfPartition]searchPlace
@@ -77,8 +77,8 @@ type candidateSearch struct {
 }
 
 // candidates returns executions of a lane that the requesting worker can claim: the first ones that are eligible, then
-// those whose worker was lost. If what the worker cannot run hides others, it searches further, and sets aside what no
-// worker can run.
+// executions whose worker was lost. If executions that the worker cannot run hide others, it searches further, and
+// blocks executions that no worker can run.
 func (c *contract) candidates(
 	ctx context.Context, p keyspace.Partition, r *enginerpc.ClaimRequest,
 ) ([]contractCandidate, error) {
@@ -126,8 +126,8 @@ func (s *candidateSearch) page(list int, offset int64) rueidis.Completed {
 	return b.Zrange().Key(s.keys.LaneActive(p, s.at.lane)).Min(first).Max(last).Build()
 }
 
-// further searches on from where the last claim ended, until it has enough, has read searchPages pages or has come to
-// the end of all lists.
+// further continues where the last claim ended, until it has enough, has read searchPages pages or has reached the end
+// of all lists.
 func (s *candidateSearch) further(ctx context.Context) error {
 	s.size = maxCandidates
 	place := s.searched.get(s.at)
@@ -177,8 +177,8 @@ func (s *candidateSearch) add(ctx context.Context, texts []string) error {
 	return nil
 }
 
-// setAside blocks the executions that need capabilities that no worker offers, until one does. What fails is left as it
-// is: another claim comes to it.
+// setAside blocks the executions that need capabilities that no worker offers, until one does. An execution that could
+// not be blocked remains eligible: another claim reads it again.
 func (s *candidateSearch) setAside(ctx context.Context) {
 	if len(s.unroutable) == 0 {
 		return

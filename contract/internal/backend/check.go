@@ -12,7 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
-// checkFlow refuses a flow with a construct that the server's library lacks. The tags are those of the flow and the
+// checkFlow refuses a flow with a construct that the server's library lacks. The tags are the tags of the flow and the
 // run. The error wraps engine.ErrNotInContract and names the node and the construct.
 func (c *contract) checkFlow(ctx context.Context, g *flowgraph.Graph, tags []enginerpc.SubmitTag) error {
 	for _, tag := range tags {

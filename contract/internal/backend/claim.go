@@ -45,7 +45,7 @@ func (x contractCandidate) suits(r *enginerpc.ClaimRequest) bool {
 	return (x.isEligible() || x.core.IsReclaimable()) && x.isKnown(r)
 }
 
-// isKnown reports whether the requesting worker can run the execution, whatever state it is in.
+// isKnown reports whether the requesting worker can run the execution, in any state.
 func (x contractCandidate) isKnown(r *enginerpc.ClaimRequest) bool {
 	return x.core.Lane() == r.LaneID && enginerpc.InKindSet(r.Kinds, x.core["execution_kind"]) &&
 		x.isRoutable(r.Capabilities)
@@ -62,8 +62,8 @@ func (x contractCandidate) isRoutable(capabilities string) bool {
 	return true
 }
 
-// Claim reads the head of the lane and the executions without a worker, and claims those that the worker can run:
-// each with a grant and a claim. A repeated call returns what an earlier try has claimed.
+// Claim reads the head of the lane and the executions without a worker, and claims the ones that the worker can run:
+// each with a grant and a claim. A repeated call returns the executions that an earlier try has claimed.
 func (c *contract) Claim(ctx context.Context, call enginerpc.ClaimCall) (enginerpc.ClaimReply, error) {
 	reply := enginerpc.ClaimReply{Status: enginerpc.StatusOK}
 	if call.Repeated {
@@ -81,7 +81,7 @@ func (c *contract) Claim(ctx context.Context, call enginerpc.ClaimCall) (enginer
 	return reply, err
 }
 
-// ClaimGranted claims an execution by the grant of a scheduler. It claims none if the grant does not count any more.
+// ClaimGranted claims an execution by the grant of a scheduler. It claims none if the grant is no longer valid.
 func (c *contract) ClaimGranted(
 	ctx context.Context, call enginerpc.ClaimGrantedCall,
 ) (enginerpc.ClaimGrantedReply, error) {
@@ -135,7 +135,7 @@ type contractClaim struct {
 	header *rueidis.RedisResult
 }
 
-// take claims executions and reads what their worker needs, in one round trip.
+// take claims executions and reads the data that their worker needs, in one round trip.
 func (c *contract) take(
 	ctx context.Context, p keyspace.Partition, r *enginerpc.ClaimRequest, candidates []contractCandidate,
 ) ([]enginerpc.ClaimedExecution, error) {
@@ -222,7 +222,7 @@ func (c *contract) addClaim(b *contractBatch, x *contractClaim, r *enginerpc.Cla
 	}
 }
 
-// addReads adds the reads of what a worker needs of an execution to a batch.
+// addReads adds reads of the data that a worker needs of an execution to a batch.
 func (c *contract) addReads(b *contractBatch, x *contractClaim, p keyspace.Partition) {
 	x.policy = b.look(c.client.B().Get().Key(c.keys.ExecPolicy(x.id)).Build())
 	x.input = b.look(c.client.B().Get().Key(c.keys.ExecPayload(x.id)).Build())

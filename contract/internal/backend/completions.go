@@ -40,8 +40,8 @@ type completionQueue struct {
 	heard []completion
 }
 
-// hear adds a message, unless it is malformed or the queue is full.
-func (q *completionQueue) hear(message string) {
+// add appends a message, unless it is malformed or the queue is full.
+func (q *completionQueue) add(message string) {
 	var m completion
 	if err := json.Unmarshal([]byte(message), &m); err != nil || m.FlowID == "" {
 		return
@@ -72,7 +72,7 @@ func (c *contract) FollowCompletions(ctx context.Context) {
 	var q completionQueue
 	var listening sync.WaitGroup
 	listening.Go(func() {
-		c.session.Hub.Listen(ctx, []string{c.keys.ChannelCompletions()}, func() {}, func(_, message string) { q.hear(message) })
+		c.session.Hub.Listen(ctx, []string{c.keys.ChannelCompletions()}, func() {}, func(_, message string) { q.add(message) })
 	})
 	defer listening.Wait()
 	for ctx.Err() == nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // keepDetails stores the details of a failure, which the contract has no field for, with the execution, before its
-// attempt ends. They name the attempt, so that those of an earlier one do not count.
+// attempt ends. They name the attempt, so that details of an earlier one do not count.
 func (c *contract) keepDetails(ctx context.Context, call enginerpc.FailCall) error {
 	if len(call.Details) == 0 {
 		return nil

@@ -22,13 +22,14 @@ type dueIndex struct {
 	task engine.TaskID
 	key  string
 	list *[]string
-	// executions says that the members are executions of the partition; lane is theirs if the index is of one lane.
+	// executions is true if the members are executions of the partition; lane is their lane if the index is for one
+	// lane.
 	executions bool
 	lane       enginecore.LaneID
 }
 
-// dueIndexes returns the indexes of the partition that are ordered by time, with the places for their due members;
-// byLane has those of the lanes.
+// dueIndexes returns the indexes of the partition that are ordered by time, each with the list that receives its due
+// members; byLane has the lists of the lanes.
 func (t *contractTick) dueIndexes(byLane [][]string) []dueIndex {
 	keys, p := t.contract.keys, t.call.Partition
 	indexes := []dueIndex{
@@ -46,8 +47,8 @@ func (t *contractTick) dueIndexes(byLane [][]string) []dueIndex {
 	return indexes
 }
 
-// readDue reads the heads of all indexes of the partition that are ordered by time, without what is put off. An index
-// that cannot be read leaves the others as they are.
+// readDue reads the heads of all indexes of the partition that are ordered by time, without items that are put off. If
+// an index cannot be read, the others are read all the same.
 func (t *contractTick) readDue(ctx context.Context) (faults error) {
 	c := t.contract
 	byLane := make([][]string, len(t.lanes))
@@ -88,8 +89,8 @@ func (t *contractTick) readDue(ctx context.Context) (faults error) {
 	return faults
 }
 
-// dueOf returns the due members at the head of an index that are not put off, at most as many as the call may work on,
-// and notes when the next one is due.
+// dueOf returns the due members at the head of an index that are not put off, at most as many as the call may process,
+// and records when the next one is due.
 func (t *contractTick) dueOf(index dueIndex, entries []rueidis.ZScore) []string {
 	t.task, t.lane = index.task, index.lane
 	var all, due []string
@@ -231,10 +232,10 @@ func (t *contractTick) promote(ctx context.Context) error {
 
 var delayFields = []string{"lifecycle_phase", "eligibility_state", "delay_until"}
 
-// promoteUndated makes an execution eligible whose record does not say until when it is delayed: some libraries do not
-// store that of a delayed resumption, and their promotion fails, as cause says. The index has the time, which is over.
-// Blocking and unblocking does what the promotion should do. If this stops between the two, the keeper task unblocking
-// completes it. It reports whether the execution became eligible.
+// promoteUndated makes an execution eligible whose record does not contain the end of its delay: some libraries do not
+// store it for a delayed resumption, and their promotion fails with the given cause. The index has the time, which has
+// passed. Blocking and unblocking have the effect of the promotion. If the process stops between the two, the keeper
+// task unblocking completes it. It reports whether the execution became eligible.
 func (t *contractTick) promoteUndated(
 	ctx context.Context, call enginerpc.PromoteDelayedCall, cause error,
 ) (bool, error) {
@@ -251,8 +252,8 @@ func (t *contractTick) promoteUndated(
 	return t.makeEligible(ctx, call)
 }
 
-// restoreEligible enters an execution into the index of eligible ones that has left that of delayed ones without being
-// delayed: some libraries put it there if its delay was over when it was created. It reports whether it did.
+// restoreEligible adds an execution to the index of eligible ones that has left the index of delayed ones without
+// being delayed: some libraries put it there if its delay had ended when it was created. It reports whether it did.
 func (t *contractTick) restoreEligible(ctx context.Context, call enginerpc.PromoteDelayedCall) (bool, error) {
 	c := t.contract
 	eligible := c.keys.LaneEligible(t.call.Partition, call.LaneID)
@@ -269,8 +270,8 @@ func (t *contractTick) restoreEligible(ctx context.Context, call enginerpc.Promo
 	return t.makeEligible(ctx, call)
 }
 
-// makeEligible blocks and unblocks an execution, which enters it into the index of eligible ones, and removes it from
-// that of delayed ones.
+// makeEligible blocks and unblocks an execution, which adds it to the index of eligible ones, and removes it from the
+// index of delayed ones.
 func (t *contractTick) makeEligible(ctx context.Context, call enginerpc.PromoteDelayedCall) (bool, error) {
 	b := t.contract.batch()
 	addOnce[enginerpc.BlockExecutionForAdmissionReply](b, enginerpc.BlockExecutionForAdmissionCall{
@@ -306,7 +307,7 @@ func (t *contractTick) cancelOwed(ctx context.Context) error {
 	return nil
 }
 
-// errOnlyFailing is the error of a cancelled flow of which all members that were looked at are put off.
+// errOnlyFailing is the error of a cancelled flow if all members that were read are put off.
 var errOnlyFailing = errors.New("its members could not be cancelled")
 
 // cancelFlow ends some members of a cancelled flow, and returns how many.

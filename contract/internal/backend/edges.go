@@ -134,7 +134,7 @@ func (s *contractSubmission) applyEdges(ctx context.Context) error {
 	return nil
 }
 
-// joinsOf returns those of the executions that have an edge group, at their places in the list; the others are empty.
+// joinsOf returns the executions that have an edge group, at their indexes in the list; the other entries are empty.
 func (s *contractSubmission) joinsOf(
 	ctx context.Context, downs []enginecore.ExecutionID,
 ) ([]enginecore.ExecutionID, error) {

@@ -26,7 +26,7 @@ func (c *contract) FollowEvents(keyspace.Partition, enginecore.FlowID) feeds.Fol
 	return eventPoller{c.config.poll}
 }
 
-// eventPoller waits for the same time whenever it is asked to.
+// eventPoller always waits for the same time.
 type eventPoller struct{ every time.Duration }
 
 // Await implements [feeds.Follower].
@@ -38,9 +38,9 @@ func (p eventPoller) Await(ctx context.Context) error {
 // Close implements [feeds.Follower].
 func (eventPoller) Close() {}
 
-// ReadEvents composes the events of a run from its records and the lease histories of its nodes, up to the last
-// complete millisecond, of a run that is over all of them. It cannot return what the records do not keep: of several
-// progress reports, the last only.
+// ReadEvents composes the events of a run from its records and the lease histories of its nodes: all events of a run
+// that has ended, otherwise the events up to the last complete millisecond. It can return only events that the records
+// keep: of several progress reports, the last one.
 func (c *contract) ReadEvents(ctx context.Context, call enginerpc.ReadEventsCall) (enginerpc.ReadEventsReply, error) {
 	reply := enginerpc.ReadEventsReply{Status: enginerpc.StatusOK}
 	now, err := c.readClock(ctx)
@@ -71,14 +71,14 @@ func (c *contract) ReadEvents(ctx context.Context, call enginerpc.ReadEventsCall
 			return reply, err
 		}
 		for i := range page {
-			entries, _ := results[i].AsXRange() // none where there is no history
+			entries, _ := results[i].AsXRange() // empty without a history
 			events = append(events, page[i].history(from+i, entries)...)
 		}
 	}
 	slices.SortFunc(events, func(a, b contractEvent) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.number, b.number)) })
 	complete := !run.over().IsZero()
 	for _, e := range events {
-		// While the run goes on, more may come of the present millisecond, before those that are there.
+		// While the run is open, further events of the present millisecond may appear before the ones that were read.
 		if !complete && !e.at.Before(now) || int64(len(reply.Events)) == call.Limit {
 			break
 		}
@@ -107,7 +107,8 @@ type contractEvent struct {
 	number int64
 }
 
-// Numbers of events: those of the run's beginning precede those of its nodes, those of its end follow them.
+// Numbers of events: the events of the run's beginning precede the events of its nodes, the events of its end follow
+// them.
 const (
 	eventsPerNode = 10_000
 	lastOfNode    = eventsPerNode - 1

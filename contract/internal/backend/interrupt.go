@@ -37,7 +37,7 @@ func (c *contract) CancelExecution(
 	return reply, nil
 }
 
-// DelayExecution gives a lease up until a time, and tells the keepers.
+// DelayExecution gives a lease up until a time, and notifies the keepers.
 func (c *contract) DelayExecution(
 	ctx context.Context, call enginerpc.DelayExecutionCall,
 ) (enginerpc.DelayExecutionReply, error) {
@@ -52,8 +52,8 @@ func (c *contract) DelayExecution(
 	return reply, nil
 }
 
-// MoveToWaitingChildren gives a lease up until the dependencies of its execution are satisfied. Those that were
-// satisfied before do not let the execution go on: the contract leaves that to the caller.
+// MoveToWaitingChildren gives a lease up until the dependencies of its execution are satisfied. If they already are,
+// the contract does not make the execution eligible, so this function does.
 func (c *contract) MoveToWaitingChildren(
 	ctx context.Context, call enginerpc.MoveToWaitingChildrenCall,
 ) (enginerpc.MoveToWaitingChildrenReply, error) {
@@ -67,9 +67,9 @@ func (c *contract) MoveToWaitingChildren(
 	return reply, nil
 }
 
-// promoteSatisfied makes those of the executions eligible that are blocked by dependencies although all of them are
-// satisfied, and returns their number. One without any dependency waits for whoever knows what it waits for. The error
-// joins an engine.ItemError for each that failed.
+// promoteSatisfied makes the executions eligible that are blocked by dependencies although all of them are satisfied,
+// and returns their number. It skips an execution without dependencies, since its program decides when it continues.
+// The error joins an engine.ItemError for each that failed.
 func (c *contract) promoteSatisfied(
 	ctx context.Context, ids []enginecore.ExecutionID,
 ) (promoted int64, faults error) {
@@ -116,7 +116,7 @@ var stillBlocked = []error{
 	errorcode.DepsNotSatisfied,
 }
 
-// SuspendExecution gives a lease up until signals arrive, and tells the keepers of its timeout.
+// SuspendExecution gives a lease up until signals arrive, and notifies the keepers of its timeout.
 func (c *contract) SuspendExecution(
 	ctx context.Context, call enginerpc.SuspendExecutionCall,
 ) (enginerpc.SuspendExecutionReply, error) {

@@ -16,8 +16,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
-// errMisplaced is the error of an entry of an index that is no id of its partition.
-var errMisplaced = errors.New("it is no id of an execution of this partition")
+// errMisplaced is the error of an entry of an index that is not an id of its partition.
+var errMisplaced = errors.New("it is not the id of an execution of this partition")
 
 const (
 	// firstPutOff is the pause of an item after its first failure. It doubles with each failure in a row, up to
@@ -121,7 +121,7 @@ func (o *putOff) forget(list putOffList, due []string) {
 }
 
 // readEach sends reads in one round trip. It fails only if the engine could not be reached or could not answer: each
-// result may have an error of its own, such as that of a key of another type.
+// result may have its own error, such as a key of another type.
 func (c *contract) readEach(ctx context.Context, commands ...rueidis.Completed) ([]rueidis.RedisResult, error) {
 	if len(commands) == 0 {
 		return nil, nil
@@ -176,7 +176,7 @@ func (c *contract) readable(
 // list names the items of the current task.
 func (t *contractTick) list() putOffList { return putOffList{t.call.Partition, t.task, t.lane} }
 
-// failed puts an item of the current task off, so that the others are worked on, and reports it. It returns the error
+// failed puts an item of the current task off, so that the others are processed, and reports it. It returns the error
 // if the engine could not be reached.
 func (t *contractTick) failed(item string, err error) error {
 	if err == nil || retry.IsUnavailable(err) {

@@ -52,7 +52,7 @@ func (s *contractSubmission) setJoins(ctx context.Context) error {
 // siblingReason begins the reasons of cancels of upstreams that a join does not need.
 const siblingReason = "sibling_quorum"
 
-// What becomes of an upstream that a join does not need: it is cancelled, or it had ended, or it is gone.
+// Dispositions of an upstream that a join does not need: it was cancelled, it had ended, or it does not exist.
 const (
 	siblingCancelled = "cancelled"
 	siblingEnded     = "already_terminal"
@@ -61,8 +61,8 @@ const (
 
 var siblingFields = []string{"cancel_siblings_reason", "cancel_siblings_pending_members"}
 
-// cancelSiblings ends the upstreams that joins do not need any more, and counts them by what becomes of them. A group
-// that cannot be worked on is put off.
+// cancelSiblings ends the upstreams that joins no longer need, and counts them by disposition. A group that cannot be
+// processed is put off.
 func (t *contractTick) cancelSiblings(ctx context.Context) error {
 	c, p := t.contract, t.call.Partition
 	if t.isIdle() && t.absent[c.keys.IndexPendingCancelGroups(p)] {
@@ -117,8 +117,8 @@ func (t *contractTick) workOffGroup(ctx context.Context, text string) error {
 	return err
 }
 
-// concernsJoin reports whether the filter of the call lets a join pass. It concerns flows of other programs only:
-// nobody else cancels for our runs.
+// concernsJoin reports whether the filter of the call lets a join pass. It concerns only flows of other programs: for
+// runs of this project, no other program cancels siblings.
 func (t *contractTick) concernsJoin(ctx context.Context, join enginecore.ExecutionID) (bool, error) {
 	c, call := t.contract, t.call
 	if call.SiblingNamespace == "" && call.SiblingTag == "" {
@@ -138,8 +138,8 @@ func (t *contractTick) concernsJoin(ctx context.Context, join enginecore.Executi
 		(call.SiblingTag == "" || tags[call.SiblingTag] == call.SiblingTagValue), nil
 }
 
-// cancelGroup ends the upstreams of one join, but not the node whose result is that of the run. The error joins one for
-// each that could not be ended.
+// cancelGroup ends the upstreams of one join, except the node whose result is the run's. The error joins one error for
+// each upstream that could not be ended.
 func (t *contractTick) cancelGroup(
 	ctx context.Context, flow enginecore.FlowID, group hashrecord.Record, result enginecore.ExecutionID,
 ) error {
@@ -172,7 +172,7 @@ func (t *contractTick) cancelGroup(
 	return errors.Join(faults, err)
 }
 
-// cancelSibling ends one upstream, and returns what has become of it.
+// cancelSibling ends one upstream, and returns its disposition.
 func (c *contract) cancelSibling(
 	ctx context.Context, id enginecore.ExecutionID, core engine.Record, reason string,
 ) (disposition string, err error) {
@@ -183,7 +183,7 @@ func (c *contract) cancelSibling(
 		return siblingEnded, nil
 	}
 	call := cancelCall(id, core, reason)
-	call.Source = "operator_override" // as the dispatchers of other programs say; the composite library says edge_group
+	call.Source = "operator_override" // like the dispatchers of other programs; the composite library sends edge_group
 	switch _, err := callAgain[enginerpc.CancelExecutionReply](ctx, c, call); {
 	case errors.Is(err, enginecore.ErrExecutionNotActive):
 		return siblingEnded, nil

@@ -24,7 +24,7 @@ const (
 	reclaimReminder = time.Second
 )
 
-// TickTasks lists the keeper tasks that Tick and KeepAll carry out.
+// TickTasks lists the keeper tasks that Tick and KeepAll perform.
 func (*contract) TickTasks() []engine.TaskID {
 	return []engine.TaskID{
 		engine.TaskLeaseExpiry, engine.TaskAttemptTimeout, engine.TaskExecutionDeadline, engine.TaskDelayedPromotion,
@@ -33,8 +33,8 @@ func (*contract) TickTasks() []engine.TaskID {
 	}
 }
 
-// KeepAll carries out what is due in several partitions, up to contractTicks of them at a time. The answers are in
-// the order of the calls; the error is one of theirs.
+// KeepAll performs the work that is due in several partitions, up to contractTicks of them at a time. The answers are
+// in the order of the calls; the error is one of their errors.
 func (c *contract) KeepAll(
 	ctx context.Context, calls []enginerpc.KeepCall,
 ) ([]batching.CallResult[enginerpc.KeepReply], error) {
@@ -73,7 +73,7 @@ func (c *contract) KeepAll(
 	return answers, err
 }
 
-// Tick carries out what is due in one partition.
+// Tick performs the work that is due in one partition.
 func (c *contract) Tick(ctx context.Context, call enginerpc.TickCall) (enginerpc.TickReply, error) {
 	now, err := c.readClock(ctx)
 	if err != nil {
@@ -98,16 +98,16 @@ func (c *contract) TickKeys(p keyspace.Partition, lanes []enginecore.LaneID) []s
 	return keys
 }
 
-// keep carries out what is due in a partition, as the scanners of a FlowFabric server do, and once per reconcile
-// interval the steps that other programs left undone. An item that cannot be worked on is put off and reported, and a
-// task that fails does not keep the others from their work.
+// keep performs the work that is due in a partition, as the scanners of a FlowFabric server do, and once per reconcile
+// interval the steps that other programs left undone. An item that cannot be processed is put off and reported, and a
+// task that fails does not prevent the others.
 func (c *contract) keep(
 	ctx context.Context, call enginerpc.KeepCall, now time.Time, lanes []enginecore.LaneID, absent absentKeys,
 ) (enginerpc.KeepReply, error) {
 	t := &contractTick{
 		contract: c, call: call, lanes: lanes, absent: absent, lags: make(map[engine.TaskID]time.Duration),
 	}
-	// No message announces what other programs make due.
+	// No message announces work that other programs make due.
 	t.reply = enginerpc.KeepReply{Status: enginerpc.StatusOK, Now: now, NextDueAt: now.Add(c.config.poll)}
 	faults := t.readDue(ctx)
 	for _, d := range []struct {
@@ -161,7 +161,7 @@ type contractTick struct {
 	lanes []enginecore.LaneID
 	// absent are keys that did not exist when the tick began, so that it does not read them.
 	absent absentKeys
-	// siblings counts the upstreams that joins did not need, by what became of them.
+	// siblings counts the upstreams that joins did not need, by disposition.
 	siblings map[string]int64
 	// dispatched counts cancels of such upstreams by the reason of the join.
 	dispatched map[string]int64
@@ -170,10 +170,10 @@ type contractTick struct {
 	delayed                                              map[enginecore.LaneID][]string
 }
 
-// isIdle reports whether the tick has changed nothing so far, so that what did not exist before it still does not.
+// isIdle reports whether the tick has changed nothing so far, so that keys that did not exist before it still do not.
 func (t *contractTick) isIdle() bool { return len(t.reply.Done) == 0 }
 
-// due brings the time of the next tick forward.
+// due makes the next tick happen at a time, unless it is due earlier.
 func (t *contractTick) due(at time.Time) {
 	if t.reply.NextDueAt.IsZero() || at.Before(t.reply.NextDueAt) {
 		t.reply.NextDueAt = at

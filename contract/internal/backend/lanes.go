@@ -12,7 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 )
 
-// laneList is what a keeper has last read of the set of lanes in use. All programs of this project share that set, so
+// laneList caches the set of lanes in use, as a keeper last read it. All programs of this project share that set, so
 // that any keeper serves the lanes of any worker, run and creation. The zero value is empty; it is safe for concurrent
 // use.
 type laneList struct {
@@ -53,9 +53,9 @@ func (c *contract) EnterLanes(ctx context.Context, lanes ...enginecore.LaneID) e
 	return c.core.EnterLanes(ctx, lanes...)
 }
 
-// KnownLanes returns the lanes that any program of this project has entered, "default", that of waitpoint nodes, and
-// the given ones, sorted and without duplicates. It enters the given ones, too, and reads the set at most once per poll
-// interval; if that fails, it returns those of before.
+// KnownLanes returns the lanes that any program of this project has entered, "default", the lane of waitpoint nodes,
+// and the given ones, sorted and without duplicates. It enters the given ones, too, and reads the set at most once per
+// poll interval; if that fails, it returns the lanes of the last read.
 func (c *contract) KnownLanes(ctx context.Context, more []enginecore.LaneID) []enginecore.LaneID {
 	var err error
 	if c.lanes.isDue(c.config.poll) {

@@ -17,7 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
-// contractLease is what this process knows of a lease that it holds: the arguments that the contract's functions
+// contractLease contains the data of a lease that this process holds: the arguments that the contract's functions
 // require in a report.
 type contractLease struct {
 	partition keyspace.Partition
@@ -99,7 +99,7 @@ func (b *contractLeases) drop(lease enginecore.LeaseID) {
 
 var leaseFields = []string{"lane_id", "flow_id", "current_attempt_index", "current_worker_instance_id", "retry_count"}
 
-// leaseOf returns what this process, or else the engine, knows of a lease.
+// leaseOf returns the data of a lease, from this process or else from the engine.
 func (c *contract) leaseOf(
 	ctx context.Context, p keyspace.Partition, id enginecore.ExecutionID, lease enginecore.LeaseID,
 ) (*contractLease, error) {

@@ -14,7 +14,7 @@ import (
 )
 
 // reconcilePage bounds the executions of a partition that one reconciliation reads in each index. The next one
-// continues behind them.
+// continues after them.
 const reconcilePage = 64
 
 // reconcileState is the progress of the reconciliation of a partition.
@@ -30,7 +30,7 @@ func (t *contractTick) reconcile(ctx context.Context) error {
 	state := c.reconciled[p]
 	c.mu.Unlock()
 	byHand := t.call.Task != ""
-	// The visits in each poll interval are common to all partitions, and one of its own would cost more.
+	// The visits in each poll interval are common to all partitions, and a separate visit would cost more.
 	if state.next.After(t.reply.Now.Add(c.config.poll/2)) && !byHand {
 		return nil
 	}
@@ -110,8 +110,8 @@ func (t *contractTick) offerRevoked(ctx context.Context, active []enginecore.Exe
 	return nil
 }
 
-// resolveBlocked resolves the edges of blocked executions whose upstream has ended without resolving them, and lets
-// those go on that wait although they have no unresolved edge.
+// resolveBlocked resolves the edges of blocked executions whose upstream has ended without resolving them, and makes
+// executions eligible that are blocked although they have no unresolved edge.
 func (t *contractTick) resolveBlocked(ctx context.Context, blocked []enginecore.ExecutionID) error {
 	c := t.contract
 	ended, satisfied, err := t.endedUpstreams(ctx, blocked)

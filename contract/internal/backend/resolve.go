@@ -252,16 +252,16 @@ func (c *contract) tellReady(
 // tellWork notifies the workers of a lane. The random number makes messages distinct.
 func (c *contract) tellWork(ctx context.Context, p keyspace.Partition, lane enginecore.LaneID) {
 	work := enginerpc.WorkMessage{Partition: p, Mark: strconv.FormatUint(rand.Uint64(), 36)}
-	c.tell(ctx, c.keys.ChannelWake(lane), work.Text())
+	c.publish(ctx, c.keys.ChannelWake(lane), work.Text())
 }
 
 // tellDue notifies keepers of an item that is due at a time in Unix ms.
 func (c *contract) tellDue(ctx context.Context, p keyspace.Partition, at int64) {
-	c.tell(ctx, c.keys.ChannelDue(), enginerpc.DueMessage{Partition: p, At: time.UnixMilli(at)}.Text())
+	c.publish(ctx, c.keys.ChannelDue(), enginerpc.DueMessage{Partition: p, At: time.UnixMilli(at)}.Text())
 }
 
-// tell publishes a hint. A subscriber that misses it finds the work by polling.
-func (c *contract) tell(ctx context.Context, channel, message string) {
+// publish publishes a hint. A subscriber that misses it finds the work by polling.
+func (c *contract) publish(ctx context.Context, channel, message string) {
 	c.client.Do(ctx, c.client.B().Publish().Channel(channel).Message(message).Build())
 }
 
@@ -359,7 +359,7 @@ type endWatch struct {
 	flows map[enginecore.FlowID]*endProbe
 }
 
-// endProbe is what endWatch remembers of one flow.
+// endProbe is the state of endWatch for one flow.
 type endProbe struct {
 	mu      sync.Mutex
 	members []enginecore.ExecutionID // those that no check has found ended
@@ -376,7 +376,7 @@ const maxEndProbes = 1024
 func (w *endWatch) check(ctx context.Context, c *contract, p keyspace.Partition, id enginecore.FlowID) error {
 	over, err := w.look(ctx, c, p, id)
 	if over {
-		c.tell(ctx, c.keys.ChannelDone(p), enginerpc.DoneMessage{FlowID: id, Outcome: outcomeOver}.Text())
+		c.publish(ctx, c.keys.ChannelDone(p), enginerpc.DoneMessage{FlowID: id, Outcome: outcomeOver}.Text())
 	}
 	return err
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// Delays before a retry, in milliseconds, where a policy states none: those of the contract.
+// Delays before a retry, in milliseconds, for a policy without them: the contract's defaults.
 const (
 	defaultDelay      = 1000
 	defaultMaxDelay   = 60_000
@@ -87,7 +87,7 @@ func (t *looseTexts) UnmarshalJSON(data []byte) error {
 
 // contractRetry returns the retry policy for one failure: the limit of the stored policy with a fixed delay, computed
 // here because the contract has neither jitter nor a delay that the failure requests. begun returns how long ago the
-// first attempt began; it is called for policies that limit that. Nil is no retry.
+// first attempt began; it is called for policies that limit that time. Nil means that there will be no retry.
 func contractRetry(lease *contractLease, call enginerpc.FailCall, begun func() time.Duration) []byte {
 	var stored struct {
 		Retry json.RawMessage `json:"retry_policy"`

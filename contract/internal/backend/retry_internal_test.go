@@ -10,7 +10,7 @@ import (
 )
 
 // The retry policy of an execution may be of any program of the contract.
-func TestRetryOfAnyPolicy(t *testing.T) {
+func TestRetryAcceptsAnyPolicy(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		policy  string

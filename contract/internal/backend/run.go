@@ -43,7 +43,7 @@ type contractNode struct {
 	unneeded, tolerated bool
 }
 
-// contractRun is a flow with all its nodes as read from the records, and what follows from them.
+// contractRun is a flow with all its nodes as read from the records, and values derived from them.
 type contractRun struct {
 	core, tags engine.Record
 	nodes      []contractNode
@@ -61,7 +61,7 @@ var (
 	runTags = []string{contractnode.TagRunID, contractnode.TagGraphHash, contractnode.TagResult, contractnode.TagDeadline, contractnode.TagSubmitted, contractnode.TagCancelledBy}
 )
 
-// readRun reads a flow with all its nodes. The error wraps enginecore.ErrFlowNotFound if there is no such flow.
+// readRun reads a flow with all its nodes. The error wraps enginecore.ErrFlowNotFound if the flow does not exist.
 func (c *contract) readRun(ctx context.Context, p keyspace.Partition, id enginecore.FlowID) (*contractRun, error) {
 	results, err := c.read(ctx, c.hmget(c.keys.FlowCore(p, id), runFields), c.hmget(c.keys.FlowTags(p, id), runTags))
 	if err != nil {
@@ -440,7 +440,7 @@ func (c *contract) tellStop(ctx context.Context, id enginecore.ExecutionID, core
 	stop := enginerpc.CancelMessage{
 		ExecutionID: id, LeaseID: enginecore.LeaseID(core["current_lease_id"]), Kind: kind, Reason: reason,
 	}
-	c.tell(ctx, c.keys.ChannelWorker(worker), stop.Text())
+	c.publish(ctx, c.keys.ChannelWorker(worker), stop.Text())
 }
 
 // ListRuns reads all flows in the contract's index of flows of the partition, and returns the newest ones of the
@@ -488,7 +488,7 @@ func newestRuns(runs []enginerpc.Run, limit int64) []enginerpc.Run {
 	return runs[:min(int64(len(runs)), limit)]
 }
 
-// completeRuns fills in state and outcome of runs. It leaves runs unchanged that were removed meanwhile.
+// completeRuns fills in state and outcome of runs. It leaves runs unchanged that were removed in the meantime.
 func (c *contract) completeRuns(ctx context.Context, p keyspace.Partition, runs []enginerpc.Run) error {
 	for i := range runs {
 		run, err := c.readRun(ctx, p, runs[i].FlowID)

@@ -29,7 +29,7 @@ var waitpointFields = []string{
 	"expires_at",
 }
 
-// signalTries bounds the tries of a signal whose waitpoint changes its state meanwhile.
+// signalTries bounds the tries of a signal whose waitpoint changes its state concurrently.
 const signalTries = 5
 
 // Signal delivers a signal to a waitpoint, or keeps it for a wait that has not begun.
@@ -130,8 +130,8 @@ func (c *contract) isMissed(
 
 const effectResumed = "resume_condition_satisfied"
 
-// signalRefused returns the outcome of a signal that came too late: a duplicate of one that was taken before, closed,
-// or expired. Other errors are returned.
+// signalRefused returns the outcome of a signal that came too late: duplicate if the same signal was taken before,
+// closed, or expired. Other errors are returned.
 func (c *contract) signalRefused(
 	ctx context.Context, call enginerpc.SignalCall, w engine.Record, reply enginerpc.SignalReply, err error,
 ) (enginerpc.SignalReply, error) {
@@ -294,7 +294,7 @@ func (c *contract) listWaitpoint(
 	return l, nil
 }
 
-// describeCondition fills in what ends a wait, and how far it is.
+// describeCondition fills in the signals that end a wait, and its progress.
 func describeCondition(l *enginerpc.ListedWaitpoint, state engine.Record) {
 	if len(state) == 0 {
 		return

@@ -89,8 +89,9 @@ func (s *contractSubmission) begin(ctx context.Context) (existed bool, err error
 	return false, err
 }
 
-// checkSame refuses stored hashes that differ from those of the call. Of a run whose submission is not complete it does
-// not say that only the graph differs: a caller for which that is the same run must not take it for a whole one.
+// checkSame refuses stored hashes that differ from the hashes of the call. For a run whose submission is not complete,
+// the refusal does not name the graph alone: a caller that accepts another graph must not take the run for a complete
+// one.
 func (s *contractSubmission) checkSame(tags engine.Record) error {
 	graph, input := tags[contractnode.TagGraphHash] == s.call.GraphHash, tags[contractnode.TagInputHash] == s.call.InputHash
 	switch {
@@ -106,7 +107,7 @@ func (s *contractSubmission) checkSame(tags engine.Record) error {
 	return s.conflict("graph and input")
 }
 
-// conflict returns the refusal that names what differs, as ffx_submit does.
+// conflict returns the refusal that names the difference, as ffx_submit does.
 func (s *contractSubmission) conflict(what string) error {
 	return &enginecore.Error{
 		Function: "SubmitFlow", Code: errorcode.FlowIDConflict, Details: []string{what, "", s.call.GraphHash},

@@ -9,7 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// valueFields are what ReadValues needs of an execution.
+// valueFields are the fields of an execution that ReadValues needs.
 var valueFields = []string{"public_state", "terminal_outcome"}
 
 // ReadValues implements [engine.ValueStore]. The contract has no bounded read of a value, so each is read whole.

@@ -17,8 +17,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
-// Waitpoint nodes are executions of a lane and a kind of their own, which only this package claims: in the contract,
-// an execution waits only after a worker has claimed it.
+// Waitpoint nodes are executions of a separate lane and kind, which only this package claims: in the contract, an
+// execution waits only after a worker has claimed it.
 const (
 	waitLane enginecore.LaneID = "flowfabric.waits"
 
@@ -37,8 +37,8 @@ type storedWait struct {
 	Collect   bool            `json:"collect"`
 }
 
-// serveWaits claims the waitpoint nodes of a partition that can go on: it suspends those whose wait has not begun, and
-// completes those whose wait is over. It returns how many it claimed.
+// serveWaits claims the waitpoint nodes of a partition that can continue: it suspends nodes whose wait has not begun,
+// and completes nodes whose wait has ended. It returns the number of claimed nodes.
 func (c *contract) serveWaits(ctx context.Context, p keyspace.Partition) (int64, error) {
 	reply, err := c.Claim(ctx, enginerpc.ClaimCall{Partition: p, ClaimRequest: enginerpc.ClaimRequest{
 		LaneID: waitLane, WorkerID: "flowfabric-waits", WorkerInstanceID: c.waitWorker,
@@ -53,7 +53,7 @@ func (c *contract) serveWaits(ctx context.Context, p keyspace.Partition) (int64,
 	return int64(len(reply.Executions)), err
 }
 
-// serveWait completes a claimed waitpoint node with what its wait has brought, or else suspends it.
+// serveWait completes a claimed waitpoint node with the result of its wait, or else suspends it.
 func (c *contract) serveWait(ctx context.Context, p keyspace.Partition, x *enginerpc.ClaimedExecution) error {
 	spec, err := c.waitSpec(ctx, x.ExecutionID)
 	if err != nil {
@@ -94,7 +94,7 @@ func nodeResult(entry []byte, collect bool) []byte {
 	return []byte("null")
 }
 
-// waitSpec reads what a waitpoint node waits for.
+// waitSpec reads the wait of a waitpoint node.
 func (c *contract) waitSpec(ctx context.Context, id enginecore.ExecutionID) (spec storedWait, err error) {
 	results, err := c.read(ctx, c.client.B().Hget().Key(c.keys.ExecTags(id)).Field(contractnode.TagWait).Build())
 	if err != nil {
@@ -110,8 +110,8 @@ func (c *contract) waitSpec(ctx context.Context, id enginecore.ExecutionID) (spe
 	return spec, nil
 }
 
-// serveSoon works on the waitpoint nodes of a partition after a step that may have made some of them eligible. What
-// fails is left to keepers.
+// serveSoon processes the waitpoint nodes of a partition after a step that may have made some of them eligible. Nodes
+// for which that fails are left to keepers.
 func (c *contract) serveSoon(ctx context.Context, p keyspace.Partition, lanes ...enginecore.LaneID) {
 	for _, lane := range lanes {
 		if lane != waitLane {

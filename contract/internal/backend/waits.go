@@ -23,7 +23,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
-// Marks at the beginning of what a wait has brought: one payload, a list of signals, a timeout.
+// Marks at the beginning of a wait's result: one payload, a list of signals, a timeout.
 const (
 	markPayload  = 'v'
 	markList     = 'l'
@@ -115,7 +115,7 @@ func (c *contract) Suspend(ctx context.Context, call enginerpc.SuspendCall) (eng
 	return reply, err
 }
 
-// errSatisfied says that the signals of a wait had arrived before it began.
+// errSatisfied means that the signals of a wait had arrived before it began.
 var errSatisfied = errors.New("the signals of the wait are there")
 
 // suspend sends the call that lets an execution wait. It returns the attempt.
@@ -147,7 +147,7 @@ func (c *contract) suspend(ctx context.Context, call enginerpc.SuspendCall) (eng
 	}
 	reply, err := c.core.SuspendExecution(ctx, suspension)
 	if errors.Is(err, errorcode.PendingWaitpointExpired) {
-		// Its token does not count any more, so the wait begins with a token of its own.
+		// The token of the pending waitpoint is no longer valid, so the wait begins with a new token.
 		suspension.UsePendingWaitpoint = false
 		reply, err = c.core.SuspendExecution(ctx, suspension)
 	}
@@ -212,8 +212,8 @@ func (c *contract) OpenWaitpoint(
 	return reply, err
 }
 
-// WaitResult returns what the wait of a step has brought, with its mark; nil if it has not ended. It looks in the
-// current attempt and in those before it, up to one with which the execution was replayed.
+// WaitResult returns the result of the wait of a step, with its mark; nil if the wait has not ended. It reads the
+// current attempt and the attempts before it, up to one with which the execution was replayed.
 func (c *contract) WaitResult(
 	ctx context.Context, id enginecore.ExecutionID, attempt enginecore.AttemptIndex, step string, collect bool,
 ) ([]byte, error) {
@@ -262,8 +262,8 @@ type takenSignal struct {
 	plain       []byte
 }
 
-// brought returns what a wait has brought that was resumed: the payload that an operator gave, or that of the last
-// signal that counted, or all of those.
+// brought returns the result of a wait that was resumed: the payload that an operator gave, or the payload of the last
+// signal that counted, or all payloads.
 func (c *contract) brought(
 	ctx context.Context, p keyspace.Partition, id enginecore.ExecutionID, waitpoint enginecore.WaitpointID,
 	collect bool,
@@ -352,7 +352,7 @@ func (c *contract) readTaken(
 	return taken, nil
 }
 
-// embedded returns a payload as it stands in a JSON list: as it is, or as a string if it is no JSON.
+// embedded returns a payload for a JSON list: unchanged, or as a string if it is not JSON.
 func embedded(payload []byte) json.RawMessage {
 	switch {
 	case len(payload) == 0:

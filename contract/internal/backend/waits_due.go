@@ -60,8 +60,8 @@ func (t *contractTick) expireWaits(ctx context.Context) error {
 	return err
 }
 
-// waitpointsOf returns the waitpoints at which executions wait, as their records or those of their suspensions say. One
-// that does not wait gets an id that no waitpoint has.
+// waitpointsOf returns the waitpoints at which executions wait, from their records or the records of their
+// suspensions. The entry of an execution that does not wait is an id that no waitpoint has.
 func (t *contractTick) waitpointsOf(
 	ctx context.Context, ids []enginecore.ExecutionID, cores []engine.Record,
 ) ([]enginecore.WaitpointID, error) {
@@ -134,7 +134,7 @@ func (t *contractTick) closeWaitpoints(ctx context.Context) error {
 // serveWaits is the part of the tick that works on waitpoint nodes.
 func (t *contractTick) serveWaits(ctx context.Context) error {
 	keys, p := t.contract.keys, t.call.Partition
-	// What a claim reads.
+	// The keys that a claim reads.
 	read := []string{keys.LaneEligible(p, waitLane), keys.IndexLeaseExpiry(p), keys.LaneActive(p, waitLane)}
 	if t.isIdle() && t.absent.all(read...) {
 		return nil

@@ -82,7 +82,7 @@ func (x *brittle) use(kind string, n int64) enginerpc.UseBudgetReply {
 	return reply
 }
 
-// keep advances to the time at which keepers carry out pending steps, and runs a keeper once.
+// keep advances to the time at which keepers perform pending steps, and runs a keeper once.
 func (x *brittle) keep() admin.KeeperTaskReport {
 	client := x.core.Client()
 	due := x.core.Keys().BudgetDue(x.budget)
@@ -150,7 +150,7 @@ func TestCrashBeforeGateIsPublished(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		const width = 230 // more than one call lets go
+		const width = 230 // more than one call releases
 		def := fan(t, "gated", idle("idle"), width, flow.Budget("calls", flow.HardLimit("calls", 5), flow.OnExceeded(flow.BlockNodes)))
 		run := start(ctx, t, b, def, "x")
 		x := newBrittle(ctx, t, b, run)
@@ -311,7 +311,7 @@ func TestPeriodicReset(t *testing.T) {
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, s.Resets, 2)
 		require.Equal(t, every, s.ResetEvery.Duration)
-		// One by hand does not move those that are due.
+		// A manual reset does not move the times of later resets.
 		require.NoError(t, b.Client.ResetBudget(ctx, s.BudgetRef))
 		later, err := b.Client.Budget(ctx, s.BudgetRef)
 		require.NoError(t, err)

@@ -251,7 +251,7 @@ func TestBudgetsAreNotInContract(t *testing.T) {
 	})
 }
 
-// A run without budgets counts nothing and asks the engine once for each run and worker.
+// A run without budgets counts nothing, and queries the engine once for each run and worker.
 func TestRunWithoutBudgets(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {

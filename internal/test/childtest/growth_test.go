@@ -374,7 +374,7 @@ func TestExpandRefusesPlans(t *testing.T) {
 	})
 }
 
-// A map of a flow runs a pipeline for each item, also nested, so many at a time.
+// A map of a flow runs a pipeline for each item, also nested, with a bound on concurrent items.
 func TestMapFlow(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -107,7 +107,7 @@ func TestMapFailsWithItem(t *testing.T) {
 	})
 }
 
-// A map built with MapOutcomes runs all items, and its result says of each how it ended.
+// A map built with MapOutcomes runs all items, and its result has the outcome of each.
 func TestMapOutcomes(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

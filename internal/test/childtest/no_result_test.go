@@ -89,7 +89,7 @@ func TestSkippedResultOfASubFlow(t *testing.T) {
 	})
 }
 
-// Items of maps: a list has the results that there are, outcomes say which were skipped.
+// Items of maps: a list has the existing results only, outcomes mark the skipped ones.
 func TestSkippedResultsOfItems(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

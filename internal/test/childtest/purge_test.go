@@ -13,8 +13,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A run id can be used again as soon as Purge has returned: the new run has child runs of its own, though they have the ids of the
-// former ones, and a keeper that knows of the former ones leaves them alone.
+// A run id can be reused as soon as Purge has returned: the new run has its own child runs, though with the ids of the
+// former ones, and a keeper that knows the former ones does not change them.
 func TestPurgedRunIDIsReusable(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

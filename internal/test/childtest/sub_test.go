@@ -61,8 +61,8 @@ func TestSubFlowNested(t *testing.T) {
 	})
 }
 
-// A worker knows the graph of a node's run for as long as it starts the child run, however many other runs it reads
-// meanwhile.
+// A worker caches the graph of a node's run for as long as it starts the child run, however many other runs it reads in
+// that time.
 func TestSubFlowsOfManyRuns(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

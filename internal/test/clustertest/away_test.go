@@ -25,7 +25,7 @@ func TestKeysOfOtherServers(t *testing.T) {
 	b := enginetest.Open(t, testserver.OnCluster, cluster.URL(), enginetest.NewPrefix(), runtime.OpenConfig{Partitions: 32})
 	core := engine.ConnOf(b.Engine.Internal())
 	client := core.Client()
-	keys := make(map[*testserver.Server][]string) // of lists that no run is in any more, by server
+	keys := make(map[*testserver.Server][]string) // of lists that no longer contain a run, by server
 	for _, p := range core.Partitioning().FlowPartitions() {
 		key := core.Keys().FfxRuns(p, "gone")
 		require.NoError(t, client.Do(ctx, client.B().Zadd().Key(key).ScoreMember().

@@ -117,8 +117,7 @@ func (x *load) tasksDone() string {
 	return fmt.Sprintf("tasks looked %d times, repaired %v, and failed with %v", x.looks, x.repaired, x.faults)
 }
 
-// order is a flow with a map whose items share a limit, a sub-flow, and a budget that all nodes with work of their own
-// spend.
+// order is a flow with a map whose items share a limit, a sub-flow, and a budget that all nodes with activities use.
 func (x *load) order() *flow.Definition[int, int] {
 	spend := func(ctx context.Context) error {
 		return activity.ReportUsageOnce(ctx, "work", "tokens", 1)
@@ -132,7 +131,7 @@ func (x *load) order() *flow.Definition[int, int] {
 		x.enter(1)
 		defer x.enter(-1)
 		select {
-		case <-time.After(5 * time.Millisecond): // so that there is something to interrupt
+		case <-time.After(5 * time.Millisecond): // long enough for an interruption
 		case <-ctx.Done():
 		}
 		return n + 1, spend(ctx)

@@ -46,7 +46,7 @@ func (p *player) fitsText(want, got string, record map[string]string) bool {
 	if record != nil && p.tokens.verify(kid, got, record) {
 		return true
 	}
-	// A record that lost a field cannot prove its token any more.
+	// A record that lost a field can no longer prove its token.
 	return !isSigned(record) && p.tokens.genuine[got] && strings.HasPrefix(got, kid+":")
 }
 

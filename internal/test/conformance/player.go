@@ -25,7 +25,7 @@ const (
 	fullEvery  = 50
 )
 
-// Options say how to replay.
+// Options configure a replay.
 type Options struct {
 	// Functions are those to call; calls of all others are bridged with their
 	// recorded effect. Nil means: all that the server has.
@@ -82,7 +82,7 @@ type player struct {
 	scope  scope
 	tokens *tokens
 	step   *Step
-	clock  clock // nil where the engine has a clock of its own
+	clock  clock // nil if the engine has its own clock
 	paced  int64 // recorded time (ms) of the latest step
 	last   int64 // the latest time that the present step can have written
 
@@ -146,7 +146,7 @@ func Replay(ctx context.Context, client rueidis.Client, trace *Trace, options Op
 
 func (p *player) clockNow() int64 { return p.scope.now }
 
-// pace waits as the step says, and when the replay is too early.
+// pace waits for the time of the step, and when the replay is too early.
 func (p *player) pace(ctx context.Context, start time.Time, step *Step) error {
 	wait := time.Duration(step.SleepMS) * time.Millisecond
 	if p.clock != nil {
@@ -247,7 +247,7 @@ func (p *player) bridge(ctx context.Context) error {
 	return err
 }
 
-// advance brings the model to the state after the step.
+// advance updates the model to the state after the step.
 func (p *player) advance() error {
 	if p.step.State != nil {
 		p.model = newKeyspace(p.step.State)

@@ -209,8 +209,7 @@ func (s *Summary) Functions() map[string]bool {
 	return names
 }
 
-// WriteRow prints a failure as raw material for a row of deviations.json, to
-// be made general by hand.
+// WriteRow prints a failure as a draft of a row of deviations.json, to be generalised by its author.
 func (f *Failure) WriteRow(w io.Writer) {
 	type change struct {
 		Key      string `json:"key"`

@@ -10,8 +10,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// An Opener gives a client of a database of its own, and a function that
-// releases both. It is called once for every worker of [Run].
+// An Opener returns a client of a separate database, and a function that releases both. It is called once for every
+// worker of [Run].
 type Opener func(ctx context.Context) (rueidis.Client, func(), error)
 
 // Prepare loads a library into the server of a client that an [Opener] gave,

@@ -22,8 +22,8 @@ type Trace struct {
 	Name  string
 	Steps []*Step
 
-	// hasDeltas is false for a trace that says nothing about changes: its key
-	// space is compared only where a state is recorded.
+	// hasDeltas is false for a trace that does not record changes: its key space is compared only where a state is
+	// recorded.
 	hasDeltas bool
 
 	// late has, by key, the step at which a key is in a delta for the first
@@ -32,8 +32,8 @@ type Trace struct {
 	late map[string]int
 }
 
-// A Step is one call or one plain command of a trace. Texts are templates
-// unless TRACE-FORMAT.md says that they are literal.
+// A Step is one call or one plain command of a trace. Texts are templates unless TRACE-FORMAT.md defines them as
+// literal.
 type Step struct {
 	Index     int             `json:"i"`
 	Function  string          `json:"fn"`

@@ -67,7 +67,7 @@ func newKeyspace(state map[string]*storedJSON) keyspace {
 	return ks
 }
 
-// apply changes the keyspace as a delta says.
+// apply changes the keyspace by a delta.
 func (ks keyspace) apply(delta map[string]*keyDelta) error {
 	for key, d := range delta {
 		switch {

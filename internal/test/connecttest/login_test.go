@@ -167,7 +167,7 @@ func TestSocket(t *testing.T) {
 	})
 }
 
-// A server without room for a further client says so.
+// Open reports that a server has no room for a further client.
 func TestServerAtMaxClients(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {

@@ -314,7 +314,7 @@ func TestStrictAuthority(t *testing.T) {
 	})
 }
 
-// TestStreamIDs asks for ranges whose ends are stream ids, and such that are none.
+// TestStreamIDs requests ranges whose ends are stream ids, and ranges with invalid ends.
 func TestStreamIDs(t *testing.T) {
 	t.Parallel()
 	const last = "18446744073709551615-18446744073709551615"

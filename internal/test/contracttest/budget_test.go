@@ -40,7 +40,7 @@ func (b *bench) quota(window, rate, concurrent int64) enginecore.QuotaPolicyID {
 	return id
 }
 
-// admit asks for an admission with limits of the caller's own, which do not count.
+// admit requests an admission with limits of the caller, which the library ignores.
 func (b *bench) admit(id enginecore.QuotaPolicyID, e enginecore.ExecutionID) enginerpc.Status {
 	b.tb.Helper()
 	return must(b, enginerpc.CheckAdmissionAndRecordCall{

@@ -238,7 +238,7 @@ func (g *generator) fillList(call string, f focus, name string, v reflect.Value)
 	v.Set(list)
 }
 
-// held is a value of the lease, as long as there is one; a claim brings a new one.
+// held is a value of the current lease, or of the last one; a claim changes it.
 func (g *generator) held(f focus, field string) string {
 	if value := f.core[field]; value != "" && f.core["lifecycle_phase"] == "active" && f.core["ownership_state"] == "leased" {
 		return value

@@ -158,7 +158,7 @@ func (g *generator) snapshot() map[string]stored {
 	for i, key := range keys {
 		content, err := contentOf(results[2*i])
 		if rueidis.IsRedisNil(err) {
-			continue // gone meanwhile
+			continue // removed in between
 		}
 		expires, expiresErr := results[2*i+1].AsInt64()
 		if expires == noSuchKey {

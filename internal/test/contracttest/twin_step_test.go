@@ -514,8 +514,8 @@ func (x *twins) tell(node int) {
 	})
 }
 
-// addEdge adds an edge that the graph does not have, as the contract's calls do. A node that has ended gets none, for its
-// edges are not counted any more; nor does one whose group decides, once a node was replayed: rows count its edges anew.
+// addEdge adds an edge outside the graph by the contract's calls. It leaves out ended nodes, whose edges do not count,
+// and nodes with a deciding group once a node was replayed, as rows count their edges anew.
 func (x *twins) addEdge(down int) {
 	x.t.Helper()
 	if down == 0 || hasCancelling(x.graph) || x.record(x.rows.ids[down])["lifecycle_phase"] == "terminal" {

@@ -123,7 +123,7 @@ func isNeeded(graph []twinNode, siblings []twinEdge) bool {
 	return false
 }
 
-// inputs is how many upstreams bring their results.
+// inputs is the number of upstreams whose results are inputs.
 func (n twinNode) inputs() int64 {
 	count := 0
 	for _, e := range n.ups {
@@ -134,10 +134,10 @@ func (n twinNode) inputs() int64 {
 	return int64(count)
 }
 
-// ofCase reports whether an edge is of a case of a condition; such edges bring no results.
+// ofCase reports whether an edge is of a case of a condition; such edges pass no results.
 func (e twinEdge) ofCase() bool { return strings.HasPrefix(e.kind, "case_") }
 
-// passes is the name under which an edge brings a result; empty if it brings none.
+// passes is the name of the input that an edge passes; empty if it passes none.
 func (x *twins) passes(e twinEdge) string {
 	if e.ofCase() {
 		return ""

@@ -18,7 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 )
 
-// completions is a call that completes nodes that are leased, and asks for as many.
+// completions is a call that completes leased nodes, and claims the same number.
 func (g *graph) completions(names ...string) enginerpc.CompleteManyCall {
 	call := enginerpc.CompleteManyCall{Partition: g.p, ClaimRequest: enginerpc.ClaimRequest{
 		LaneID: g.lane, WorkerID: "w", WorkerInstanceID: "w1", ClaimID: uuid.NewString(), Count: int64(len(names)),
@@ -83,7 +83,7 @@ func TestCompleteMany(t *testing.T) {
 	})
 }
 
-// TestCompleteMany_Bounds refuses more than a call may bring before anything is written.
+// TestCompleteMany_Bounds: a call with more completions than allowed is refused before anything is written.
 func TestCompleteMany_Bounds(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -188,7 +188,7 @@ func (r *Running) Stop() error {
 	}
 }
 
-// Stopping is closed when the worker is asked to stop.
+// Stopping is closed when the worker begins to stop.
 func (r *Running) Stopping() <-chan struct{} { return r.ctx.Done() }
 
 // Done is closed when it has ended.

@@ -12,8 +12,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 )
 
-// TestClaimCancelsNodesItLeased lets one claim give up an abandoned node, which makes a join impossible and so cancels
-// the very nodes that the claim has leased before: none of them may stay in an index of leases.
+// TestClaimCancelsNodesItLeased: one claim ends an abandoned node, which makes a join impossible and so cancels the
+// very nodes that the claim has leased before. None of them may stay in an index of leases.
 func TestClaimCancelsNodesItLeased(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

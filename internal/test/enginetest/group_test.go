@@ -55,7 +55,7 @@ func TestGroupPolicy(t *testing.T) {
 	})
 }
 
-// TestGroupWaitsForItsEdges: a group does not give up before its edges are there. (H-80, H-81)
+// TestGroupWaitsForItsEdges: a group is not impossible before its edges exist. (H-80, H-81)
 func TestGroupWaitsForItsEdges(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -8,8 +8,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// RunKeeperTask carries out a task of keepers, as admin.Client.RunKeeperTask does, with the zero config unless there is
-// one.
+// RunKeeperTask runs a keeper task, as admin.Client.RunKeeperTask does, with the zero config by default.
 func (b *Bench) RunKeeperTask(ctx context.Context, name string, config ...runtime.KeeperConfig) (admin.KeeperTaskReport, error) {
 	c, err := admin.New(b.Engine)
 	if err != nil {

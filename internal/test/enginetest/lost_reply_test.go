@@ -12,7 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 )
 
-// lostReply is a call that gives up the lease of a task, whose replies are lost again and again.
+// lostReply is a call that releases the lease of a task, and whose replies are lost repeatedly.
 type lostReply struct {
 	*waitFixture
 	// giveUp sends the call, which also claims up to one execution, and returns the leased execution.
@@ -88,7 +88,7 @@ func lostAwaitChild(t *testing.T, b *enginetest.Bench, lane enginecore.LaneID) l
 	}, "waiting_children"}
 }
 
-// eachLostReply runs a test for each call that gives up a lease to wait, and claims with it.
+// eachLostReply runs a test for each call that releases a lease to wait, and claims with it.
 func eachLostReply(t *testing.T, test func(t *testing.T, b *enginetest.Bench, give func(enginecore.LaneID) lostReply)) {
 	for name, give := range map[string]func(*testing.T, *enginetest.Bench, enginecore.LaneID) lostReply{
 		"suspend": lostSuspend, "await child": lostAwaitChild,
@@ -121,7 +121,7 @@ func TestRepeatLeasesSuspendedExecution(t *testing.T) {
 	})
 }
 
-// Another claim has resumed the execution before the call is repeated: the call has been carried out nevertheless.
+// Another claim has resumed the execution before the call is repeated: the repeat reports success.
 func TestRepeatAfterTheExecutionWasResumed(t *testing.T) {
 	t.Parallel()
 	eachLostReply(t, func(t *testing.T, _ *enginetest.Bench, give func(enginecore.LaneID) lostReply) {

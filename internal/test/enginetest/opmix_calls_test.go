@@ -189,8 +189,7 @@ func (x *opMix) reconcile(limit int64) {
 		reply, err := x.e.Reconcile(x.ctx, call)
 		x.carry(fmt.Sprint("reconcile from ", call.Cursor, reply.Repaired), err)
 		for _, m := range reply.Repaired {
-			// A flow that has closed may still be among those whose members are to be ended, until a keeper comes to
-			// it.
+			// A closed flow may still be listed among flows with members to end, until a keeper processes it.
 			require.Contains(x.t, []string{"flow_index", "cancel_backlog"}, m.Index, "was not out of order")
 		}
 		if call.Cursor = reply.NextCursor; call.Cursor == "" {

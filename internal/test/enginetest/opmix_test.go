@@ -77,7 +77,7 @@ func newOpMix(t *testing.T, b *enginetest.Bench, seed uint64) *opMix {
 
 // add draws a node with the edges that lead to it.
 func (x *opMix) add(name string) {
-	var upstreams, edges int64 // those that bring results, and all
+	var upstreams, edges int64 // edges with results, and all
 	for _, up := range x.names[:min(len(x.names), 8)] {
 		if x.r.IntN(3) == 0 {
 			kind := []string{"success_only", "success_only", "on_failure", "always", "case_1", "case_2"}[x.r.IntN(6)]

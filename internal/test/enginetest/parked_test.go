@@ -15,8 +15,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 )
 
-// A member that runs on after a cancel which spares it is owed its end when another tool puts it aside: nothing of its
-// flow starts any more, so the flow would stay open.
+// A member that continues after a cancel which spares it ends as soon as another tool suspends it: nothing of its flow
+// starts any longer, so the flow would stay open.
 func TestSparedMemberEndsWhenSuspended(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

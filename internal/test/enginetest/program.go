@@ -22,7 +22,7 @@ type Program struct {
 	core *enginerpc.Conn
 }
 
-// The worker that a Program says it is, and the lane of its executions.
+// The worker id of a Program, and the lane of its executions.
 const (
 	ProgramWorker = enginecore.WorkerInstanceID("worker-1")
 	ProgramLane   = enginecore.LaneID("default")

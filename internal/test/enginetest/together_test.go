@@ -149,7 +149,7 @@ func TestChildrenEnterTheLaneTogether(t *testing.T) {
 	})
 }
 
-// TestReadyNodes_WithOneInput makes nodes ready that take in one result, of which one gets one more upstream meanwhile.
+// TestReadyNodes_WithOneInput makes nodes ready that have one input; one of them gets another upstream before.
 func TestReadyNodes_WithOneInput(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

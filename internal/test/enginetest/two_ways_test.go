@@ -20,9 +20,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 )
 
-// TestPlainAndFieldwiseCompletionAgree takes two runs of one random graph through the same claims and completions. The calls take the
-// bytes of the rows of the first one as they are, since it is plain; the second one is not, so they read and write its
-// rows field by field. Both come to the same rows, results, events and replies. FLOWFABRIC_SEED repeats a graph.
+// TestPlainAndFieldwiseCompletionAgree takes two runs of one random graph through the same claims and completions.
+// Calls process the rows of the first run as bytes, since it is plain; the second one is not, so they read and write
+// its rows field by field. Both runs end with the same rows, results, events and replies. FLOWFABRIC_SEED repeats a
+// graph.
 func TestPlainAndFieldwiseCompletionAgree(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -51,7 +52,7 @@ type twoWays struct {
 	r            *rand.Rand
 	plain, other *graph
 	names        []string
-	count        int64 // how many executions a completion asks for
+	count        int64 // the number of executions that a completion claims
 }
 
 func (x *twoWays) sides() []*graph { return []*graph{x.plain, x.other} }
@@ -69,7 +70,7 @@ func (x *twoWays) submit() {
 			}
 		}
 	}
-	// A call that completes several nodes and asks for fewer than become ready may get others.
+	// A call that completes several nodes and claims fewer than become ready may get others.
 	x.count = []int64{0, 100}[x.r.IntN(2)]
 	carries, priorities, timeouts := x.r.Uint64(), x.r.IntN(2), x.r.IntN(2)
 	input := []byte(strings.Repeat("i", []int{0, 1, 1024, 1025}[x.r.IntN(4)]))

@@ -25,7 +25,7 @@ func (l *waitFixture) tick() {
 	}
 }
 
-// cancelFlow cancels the flow with its members, and asks once more.
+// cancelFlow cancels the flow with its members, and repeats the call until nothing is left.
 func (l *waitFixture) cancelFlow() {
 	l.t.Helper()
 	for {
@@ -171,7 +171,7 @@ func TestRerunAfterAHalfDoneCancel(t *testing.T) {
 	})
 }
 
-// A run that is cancelled while its roots are let go in parts closes, although some of them have ended.
+// A run that is cancelled while its roots are released in parts closes, although some of them have ended.
 func TestCancelBetweenTheReleases(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newWaitFixture(t, b)

@@ -196,7 +196,7 @@ func (x *chaos) cancelOne() {
 	delete(x.leases, name)
 }
 
-// finish brings the flow to its end.
+// finish leads the flow to its end.
 func (x *chaos) finish() {
 	x.t.Helper()
 	for range 300 {

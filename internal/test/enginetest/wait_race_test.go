@@ -103,7 +103,7 @@ func (r *race) lose() {
 	delete(r.leases, "task")
 }
 
-// suspendAgain sends the first worker's call; it may have lost its lease meanwhile.
+// suspendAgain repeats the first worker's call, which may have lost its lease by then.
 func (r *race) suspendAgain() {
 	r.t.Helper()
 	r.suspension.Repeated = true

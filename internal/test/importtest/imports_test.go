@@ -317,7 +317,7 @@ var mayImport = map[string][]string{
 	"internal/test/...": {
 		"internal/errorcode", "internal/keyspace", "internal/lualib",
 		"fabrictype", "contract",
-		"internal/engine",
+		"internal/engine", "internal/keeper",
 		"activity", "admin", "enginecore", "enginecore/embedded", "flow", "internal/enginelink", "internal/enginerpc",
 		"internal/test/...", "runtime",
 	},

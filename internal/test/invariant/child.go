@@ -2,7 +2,7 @@ package invariant
 
 import "strings"
 
-// waitsForChild reports whether an execution is put aside until a run of its own is over, or its end is.
+// waitsForChild reports whether an execution is suspended until its child run is over, or its end is pending.
 func (e *execution) waitsForChild() bool {
 	return e.get("ending") != "" || e.get("child_flow_id") != "" && e.get("child_outcome") == "" && e.get("attempt_state") == "attempt_interrupted"
 }

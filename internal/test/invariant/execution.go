@@ -128,7 +128,7 @@ func (c *checker) state(e *execution) {
 
 // attempts checks the attempt records against the core and their index.
 func (c *checker) attempts(e *execution, kept bool) {
-	gone := 0 // so many records are missing
+	gone := 0 // the number of missing records
 	if e.inRow() {
 		gone = 1
 		if len(e.attempts) > 0 || e.get("total_attempt_count") != "1" {
@@ -311,7 +311,7 @@ func (c *checker) score(e *execution, l laneIndex, score float64) {
 	case "blocked:dependencies":
 		want = e.number("created_at")
 	case "suspended":
-		// One that was escalated has no timeout any more, and stays where it was.
+		// An escalated suspension no longer has a timeout, and stays where it was.
 		timeout := e.parts["suspension:current"].hash["timeout_at"]
 		if timeout == "" {
 			return

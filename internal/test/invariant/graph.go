@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// Graphs are stored in chunks of so many nodes (see lua/composite/rows/graph_store.lua).
+// Graphs are stored in chunks of this number of nodes (see lua/composite/rows/graph_store.lua).
 const graphChunk = 32
 
 // An edge in the lists of a node: the other node's ordinal and flags.
@@ -131,7 +131,7 @@ func (p *packed) take(n int) ([]byte, error) {
 	return b, nil
 }
 
-// size reads a number of so many bytes.
+// size reads a number of the given width in bytes.
 func (p *packed) size(bytes int) (int, error) {
 	b, err := p.take(bytes)
 	if err != nil {

@@ -62,7 +62,7 @@ func Read(ctx context.Context, client rueidis.Client, prefix string) (*Snapshot,
 	return s, nil
 }
 
-// ReadStill reads every key of a prefix once, which is enough where nothing changes meanwhile.
+// ReadStill reads every key of a prefix once, which suffices if nothing changes during the call.
 func ReadStill(ctx context.Context, client rueidis.Client, prefix string) (*Snapshot, error) {
 	values, err := readOnce(ctx, client, prefix)
 	if err != nil {

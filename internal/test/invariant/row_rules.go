@@ -170,7 +170,7 @@ func (c *checker) graph(g *graph) {
 }
 
 // graphRows checks that a graph has a header and a row for each node, which runs are copies of: in its hash when one
-// chunk has them all, else in a text of its own.
+// chunk has them all, else in a separate text.
 func (c *checker) graphRows(p *partition, hash string, g *graph) {
 	if g.hash["complete"] == "" {
 		return
@@ -288,7 +288,7 @@ func (c *checker) plain(p *partition, f *flowRecord) {
 	}
 }
 
-// leftovers are the fields that say nothing of a node that has ended.
+// leftovers are the fields that have no meaning for a node that has ended.
 var leftovers = []string{
 	"blocking_detail", "delay_until", "pending_retry_reason", "pending_previous_attempt_index", "pending_replay_attempt",
 	"pending_replay_reason", "pending_replay_requested_by", "remaining_attempt_timeout", "lease_expired_at", "lease_revoked_at",
@@ -467,7 +467,7 @@ func (p *partition) inBacklog(id string) bool {
 	return p.backlogSet[id]
 }
 
-// rootLeft reports whether a node is one of those roots of a wide run that the keeper has yet to let go.
+// rootLeft reports whether a node is one of those roots of a wide run that the keeper has yet to release.
 func (p *partition) rootLeft(e *execution) bool {
 	if e.row == nil || len(e.edges) > 0 {
 		return false

@@ -15,7 +15,7 @@ const (
 	noLease    = "------------------------------------"
 	otherLease = "++++++++++++++++++++++++++++++++++++" // it is in more, as lease
 	elseNumber = 255                                    // the value of a state field is in more
-	smallRun   = 10                                     // nodes of a run up to which its rows can say how many are open
+	smallRun   = 10                                     // the largest run whose rows are counted for its open nodes
 
 	// Flags of a run by which calls know that nothing has happened in it but successes.
 	flagsStanding = rowread.RunHeadExtended | rowread.RunHeadReplayed | rowread.RunHeadPurging | rowread.RunHeadPlain

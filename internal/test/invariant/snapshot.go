@@ -49,7 +49,7 @@ type Snapshot struct {
 // readBatch bounds the commands that are sent together.
 const readBatch = 500
 
-// stableReads bounds how often a partition that changes meanwhile is read.
+// stableReads bounds how often a partition is read until it no longer changes.
 const stableReads = 25
 
 // gone is the kind of a key that was listed, but no longer existed when it was read. A reading with such a key does not

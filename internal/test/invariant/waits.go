@@ -62,7 +62,7 @@ func (c *checker) waits(p *partition) {
 			continue
 		}
 		c.waitpoint(p, id, w)
-		// An entry of one that has been activated meanwhile goes when it is due.
+		// The entry of a waitpoint that has been activated in between is removed when it is due.
 		if _, expiring := expiries[id]; !expiring && w.record["state"] == "pending" && w.record["expires_at"] != "" {
 			c.fault(RuleTimers, p.key("idx:"+p.tag+":pending_waitpoint_expiry"), "does not hold %s, which expires at %s", id,
 				w.record["expires_at"])

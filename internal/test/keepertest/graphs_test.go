@@ -83,7 +83,7 @@ func (d *fixture) unused(p keyspace.Partition) string {
 	return strings.Join(hashes, " ")
 }
 
-// chain returns the calls that store a chain of so many nodes.
+// chain returns the calls that store a chain of count nodes.
 func chain(p keyspace.Partition, hash string, count int) []enginerpc.PutGraphCall {
 	var calls []enginerpc.PutGraphCall
 	edge := func(ordinal int) []byte { return []byte{byte(ordinal), byte(ordinal >> 8), 0} }

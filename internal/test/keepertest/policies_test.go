@@ -31,7 +31,7 @@ func (d *fixture) office(n admin.QuotaSpec) *office {
 	return &office{d, id, at}
 }
 
-// admit asks for a place, and gives the answer.
+// admit requests a permit, and returns the reply.
 func (o *office) admit(id enginecore.ExecutionID) enginerpc.Status {
 	o.t.Helper()
 	now, err := o.core.Now(o.ctx)

@@ -25,7 +25,7 @@ func gated() (*flow.Definition[int, received], error) {
 	return f.Build()
 }
 
-// Client carries out calls on an engine.
+// Client performs calls on an engine.
 type Client struct {
 	client *runtime.Client
 	def    *flow.Definition[int, received]
@@ -33,7 +33,7 @@ type Client struct {
 	calls func() context.Context
 }
 
-// NewClient returns a client that asks for a context for each call.
+// NewClient returns a client that gets the context of each call from a function.
 func NewClient(client *runtime.Client, calls func() context.Context) (*Client, error) {
 	def, err := gated()
 	return &Client{client: client, def: def, calls: calls}, err

@@ -12,7 +12,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// Performer carries out calls.
+// Performer performs calls.
 type Performer interface {
 	// Perform returns the outcome of a call. It never fails: an error is an unknown outcome.
 	Perform(c Call) Outcome
@@ -43,8 +43,8 @@ func (h *History) do(client int, p Performer, c Call) Outcome {
 	return o
 }
 
-// add records a call. One with an unknown outcome has no end, so that it belongs to a client of its own; one that only
-// reads has no effect then, and is left out.
+// add records a call. A call with an unknown outcome has no end, so it belongs to a separate client; if it only reads,
+// it has no effect and is left out.
 func (h *History) add(client int, c Call, o Outcome, from, until int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	enginetest.Main(m)
 }
 
-// request is a call that is sent to the process, reply its answer. Number 0 says that the process is ready.
+// request is a call that is sent to the process, reply its answer. Number 0 means that the process is ready.
 type (
 	request struct {
 		Number int

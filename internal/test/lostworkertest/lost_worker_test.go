@@ -99,7 +99,7 @@ type mortal struct {
 	suspect      bool
 }
 
-// once claims once. It returns the difference between the reply and the expected one, and an empty text if there is none.
+// once claims once. It returns the difference between the reply and the expected one, and an empty text without any.
 func (m mortal) once(t *testing.T, b *enginetest.Bench, run *runtime.Run[int], instance string) string {
 	t.Helper()
 	core := engine.ConnOf(b.Engine.Internal())

@@ -17,8 +17,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A primary of a cluster dies under load while its replica lags. Every start that was acknowledged before, meanwhile
-// and after is there once the replica has taken over.
+// A primary of a cluster dies under load while its replica lags. Every start that was acknowledged before, during and
+// after the failover exists once the replica has taken over.
 func TestClusterFailoverKeepsAcknowledgedStarts(t *testing.T) {
 	t.Parallel()
 	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {

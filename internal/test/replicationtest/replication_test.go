@@ -33,7 +33,7 @@ func onServers(t *testing.T, test func(t *testing.T, w *testserver.Watched, kind
 	})
 }
 
-// one asks for the replica. Nothing but its loss lets the timeout end.
+// one requires an acknowledgement by one replica. Only the loss of the replica lets the timeout end.
 func one(timeout time.Duration) runtime.OpenConfig {
 	return runtime.OpenConfig{Replication: runtime.Replication{Replicas: 1, Timeout: timeout}}
 }

@@ -136,7 +136,7 @@ func columnOf(field, value string) (column [2]int, n uint64, found bool, err err
 	return NodeRowColumns[name], n, true, err
 }
 
-// Set writes a field of an execution's record or row. Fields that the graph or the run says cannot be set.
+// Set writes a field of an execution's record or row. Fields of the graph or the run cannot be set.
 func Set(ctx context.Context, client rueidis.Client, keys enginerpc.Keys, id enginecore.ExecutionID, field, value string) error {
 	ordinal := Ordinal(id)
 	if ordinal == 0 {

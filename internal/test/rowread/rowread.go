@@ -18,7 +18,7 @@ const (
 
 	flowUUIDBytes = 36
 
-	smallRun = 10 // nodes up to which the rows of a plain run say how many are open, and not its header
+	smallRun = 10 // the largest plain run whose rows, and not its header, hold the number of open nodes
 
 	// Flags that record changes of a run since its submission.
 	standing = RunHeadExtended | RunHeadReplayed | RunHeadPurging | RunHeadPlain

@@ -143,7 +143,7 @@ func TestUpdateWhileStarting(t *testing.T) {
 		b.Keeper(t)
 		l.await(t, "started", isStarted(1))
 		require.Equal(t, "nightly", l.input(l.awaitRuns(t, 1)[0]).Name)
-		b.Settle(t) // the revision that is not needed any more is gone
+		b.Settle(t) // the unused revision has been removed
 	})
 }
 

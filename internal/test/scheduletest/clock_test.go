@@ -33,7 +33,7 @@ func (l *fixture) over(t *testing.T, runs int) []string {
 	return begun
 }
 
-// A clock that was ahead for a while and has been set back puts off nothing, and no time is fired twice.
+// A clock that was ahead for a while and has been set back delays nothing, and no time is fired twice.
 func TestClockSetForwardAndBack(t *testing.T) {
 	t.Parallel()
 	b, clock := enginetest.WithClock(t)

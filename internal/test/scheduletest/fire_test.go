@@ -24,7 +24,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A fire starts a run that says whose it is; no program but the one that made the schedule knows the flow.
+// A fire starts a run that names its schedule; only the program that made the schedule knows the flow.
 func TestFireStartsRun(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -171,7 +171,7 @@ func TestStoppedBetweenSteps(t *testing.T) {
 			}
 			return ""
 		})
-		l.editState(t, begun(1)) // the same, and the run has been purged meanwhile
+		l.editState(t, begun(1)) // the same, after a purge of the run
 		d := l.await(t, "noted again", started(3))
 		require.Empty(t, d.LastRunState, "it was purged")
 		require.Equal(t, []string{run}, l.runs())

@@ -160,7 +160,7 @@ func TestJitter(t *testing.T) {
 		l.fireAt(t, due.Add(-2*time.Hour)) // its jitter is over
 		l.await(t, "fired", func(d *fabrictype.Schedule) bool { return d.Started+d.Missed >= 1 })
 		d := l.describe(t)
-		// The last time may be put off until later.
+		// The last time may be delayed.
 		want := due.Add(2 * time.Hour)
 		if d.LastFire.Before(due) {
 			want = due

@@ -87,7 +87,7 @@ func mapOf(f *flow.Builder[string, string], most int) {
 	flow.Return(f, flow.Node(f, "echo", echo, f.Input()))
 }
 
-// definitionOf starts a flow with constants of so many MiB, and returns the error.
+// definitionOf starts a flow with constants of size MiB, and returns the error.
 func definitionOf(t *testing.T, size int) error {
 	t.Helper()
 	f := flow.New[string, string]("large")

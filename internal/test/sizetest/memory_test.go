@@ -20,7 +20,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// sized returns how large a test is: FLOWFABRIC_SOAK makes it as large as the documentation says.
+// sized returns the size of a test: FLOWFABRIC_SOAK selects the size that the documentation states.
 func sized(small, large int) int {
 	if os.Getenv("FLOWFABRIC_SOAK") != "" {
 		return large

@@ -16,8 +16,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 )
 
-// Wall clocks of the processes jump to and fro by a minute, each on its own, several times a second. They are processes
-// with a time package of their own, which takes a while to build.
+// The wall clocks of the processes jump by a minute in both directions, independently, several times a second. The
+// processes have their own time package, which takes a while to build.
 func clocksJump(t *testing.T) {
 	if os.Getenv("FLOWFABRIC_SOAK") == "" {
 		t.Skip("builds the standard library anew: set FLOWFABRIC_SOAK")

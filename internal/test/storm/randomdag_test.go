@@ -21,7 +21,7 @@ type product struct {
 
 // task selects the behaviour of a node's function.
 type task struct {
-	Fails   int           `json:"fails"`   // so many attempts fail
+	Fails   int           `json:"fails"`   // number of failing attempts
 	Dies    bool          `json:"dies"`    // and so do all others
 	Later   bool          `json:"later"`   // failures ask for a delay
 	Pace    time.Duration `json:"pace"`    // how long it works
@@ -47,7 +47,7 @@ const (
 	anyOf   kind = "any"     // takes the result of the first that succeeds
 	quorum  kind = "quorum"  // takes the results of the first that succeed
 	waits   kind = "waits"   // is a waitpoint
-	hurried kind = "hurried" // is a waitpoint that gives up soon
+	hurried kind = "hurried" // is a waitpoint with a short timeout
 	rescue  kind = "rescue"  // runs when its upstream has failed
 	always  kind = "always"  // runs when its upstream has ended
 	mapped  kind = "mapped"  // takes the results of a node that runs the function for each item of a list

@@ -264,7 +264,7 @@ func (e *soaked) unpause(ctx context.Context) {
 	client := e.storm.bench.Client
 	pauses, err := client.Pauses(ctx)
 	if err != nil {
-		return // the next round of the probe asks again
+		return // the next round of the probe retries
 	}
 	for _, p := range pauses {
 		if p.Lane != "" {

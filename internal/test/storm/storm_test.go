@@ -83,7 +83,7 @@ func serverIsKilled(t *testing.T) {
 	if len(kinds) == 0 {
 		t.Skip("no server is to be tested")
 	}
-	kind := kinds[0] // FLOWFABRIC_TEST_ENGINES says which
+	kind := kinds[0] // the first of FLOWFABRIC_TEST_ENGINES
 	server := testserver.Start(t, testserver.Options{Kind: kind, Persist: true})
 	keepOnFailure(t, server)
 	s := newStorm(t, kind, server.URL(), server.URL())

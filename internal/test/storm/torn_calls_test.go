@@ -184,7 +184,7 @@ func (x *tornBench) signal(ctx context.Context, r *tornRun) {
 	if err != nil {
 		return
 	}
-	open, _ := run.Waitpoints(ctx) // it is asked again
+	open, _ := run.Waitpoints(ctx) // the caller retries
 	for _, w := range open {
 		_, _ = x.Client.Signal(ctx, w.Token, runtime.Signal{Name: "go", Payload: 7, IdempotencyKey: r.id})
 	}

@@ -30,8 +30,8 @@ type step struct {
 // lane is a list of steps, one after the other.
 type lane []step
 
-// raceFlags leave the interpreter of Lua as it is: each engine in the process has one of its own, so there is nothing to
-// find, and it would be many times slower.
+// raceFlags exclude the interpreter of Lua from race detection: each engine in the process has its own interpreter, so
+// the detector would find nothing, and tests would be many times slower.
 var raceFlags = []string{"-race", "-gcflags=github.com/yuin/gopher-lua/...=-race=false"}
 
 // String describes the step.

@@ -10,7 +10,7 @@ var errUsage = errors.New("usage: testrun unit|test|all")
 
 const module = "github.com/flowfabric/flowfabric-go"
 
-// The engines that tests run on, as FLOWFABRIC_TEST_ENGINES says it.
+// The engines for tests, in the form of FLOWFABRIC_TEST_ENGINES.
 const (
 	embedded = "embedded"
 	servers  = "redis,valkey"
@@ -36,10 +36,10 @@ var engineSuites = []string{
 }
 
 // longest are the packages that take longest. They begin first, or the end would wait for them.
-var longest = []string{"runtime", "bench", "internal/test/enginetest", "internal/test/childtest", "internal/test/contracttest"}
+var longest = []string{"runtime", "internal/test/viewtest", "bench", "internal/test/enginetest", "internal/test/childtest", "internal/test/contracttest"}
 
-// slow are the packages that unit leaves out: they carry out whole runs, write files and sync them, compare with
-// another implementation, disturb servers, or measure.
+// slow are the packages that unit leaves out: they execute whole runs, write files and sync them, compare with another
+// implementation, disturb servers, or measure.
 var slow = []string{
 	"admin/archive", "admin/backup", "admin/move", "bench", "codegen", "enginecore/embedded/internal/aof", "examples/...",
 	"internal/keycopy", "internal/test/...", "runtime/...",

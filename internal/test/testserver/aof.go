@@ -17,7 +17,7 @@ import (
 type Repair struct {
 	// Cut is how many bytes were cut off.
 	Cut int64
-	// Revived is how many of them a server would have brought back later.
+	// Revived is the number of these bytes that a server would have executed later.
 	Revived int64
 }
 

@@ -45,7 +45,7 @@ type ClusterOptions struct {
 	Persist bool
 	// Clock is as in [Options].
 	Clock bool
-	// TLS lets each server speak TLS too, at an address of its own, with a certificate for that address alone.
+	// TLS gives each server a second address with TLS, and a certificate for this address only.
 	TLS *Authority
 }
 
@@ -75,7 +75,7 @@ func NewCluster(tb testing.TB, o ClusterOptions) *Cluster {
 	return c
 }
 
-// secureNode returns the lines of the configuration by which the i-th server speaks TLS at an address of its own.
+// secureNode returns the lines of the configuration by which the i-th server has a second address with TLS.
 func (c *Cluster) secureNode(tb testing.TB, a *Authority, i int) []string {
 	tb.Helper()
 	secure, err := reservePort()
@@ -104,7 +104,7 @@ func SharedCluster(tb testing.TB) *Cluster {
 	return NamedCluster(tb, "all", func(*Cluster) {})
 }
 
-// NamedCluster is a SharedCluster of its own for those who name it, prepared by the first of them.
+// NamedCluster is a SharedCluster with a name, which the first caller prepares.
 func NamedCluster(tb testing.TB, name string, prepare func(*Cluster)) *Cluster {
 	tb.Helper()
 	path := require(tb, Valkey)
@@ -413,8 +413,8 @@ func (s *Server) Try(words ...string) error {
 // SetPassword is called after a test has changed the password that clients must give.
 func (s *Server) SetPassword(password string) { s.opts.Password = password }
 
-// Query is Command for commands that may be repeated: it asks again when the server closes the connection instead of
-// answering, as one does that is promoted or demoted, and when no answer comes in time.
+// Query is Command for repeatable commands: it repeats the command when the server closes the connection instead of
+// replying, as a server does that is promoted or demoted, and when no reply comes in time.
 func (s *Server) Query(tb testing.TB, words ...string) string {
 	tb.Helper()
 	var text string

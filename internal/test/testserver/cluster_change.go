@@ -38,7 +38,7 @@ func (c *Cluster) SlotOf(tb testing.TB, key string) int {
 }
 
 // Move migrates the slot of a hash tag with its keys to another primary, in batches of keys. After each time, and
-// before the first and after the last, the slot is on two servers, and meanwhile is called; nil does nothing. A slot
+// before the first and after the last, the slot is on two servers, and the function is called; nil does nothing. A slot
 // that the target has already stays there.
 func (c *Cluster) Move(tb testing.TB, tag string, target *Server, atATime int, meanwhile func()) {
 	tb.Helper()
@@ -164,7 +164,7 @@ func (c *Cluster) HandOver(tb testing.TB, primary *Server) *Server {
 	return replica
 }
 
-// handOverWithin is after how long a server has given up a hand-over that others did not agree to in time.
+// handOverWithin is the time after which a server has abandoned a hand-over that the others did not agree to in time.
 const handOverWithin = 6 * time.Second
 
 // Return starts a server again that was killed, as a replica of the one that took over, and returns once it is in step.

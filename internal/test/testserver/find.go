@@ -96,7 +96,7 @@ func variable(k Kind) string { return "FLOWFABRIC_" + strings.ToUpper(string(k))
 
 var version = regexp.MustCompile(`^(Redis|Valkey) server v=(\d+)\.`)
 
-// isTested asks the program itself: a redis-server on PATH may be Valkey under its old name.
+// isTested runs the program to get its version: a redis-server on PATH may be Valkey under its old name.
 func isTested(k Kind, path string) bool {
 	out, err := exec.Command(path, "--version").Output()
 	if err != nil {

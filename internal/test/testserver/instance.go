@@ -168,7 +168,7 @@ func supervise(p *process, started chan<- error) {
 	err := p.cmd.Start()
 	started <- err
 	if err == nil {
-		// How it ended is of no interest: it is killed, or its log says why it gave up.
+		// The exit status does not matter: the process was killed, or its log contains the reason.
 		_ = p.cmd.Wait()
 	}
 }
@@ -180,7 +180,7 @@ func (p *process) kill() {
 	_ = p.log.Close()
 }
 
-// errPortTaken says that another program got the port first.
+// errPortTaken means that another program got the port first.
 var errPortTaken = errors.New("port is taken")
 
 // ready waits until this very process, and no other on its port, answers with its data loaded.

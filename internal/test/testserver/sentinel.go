@@ -148,7 +148,8 @@ func (w *Watched) suspectAfter(tb testing.TB, silence time.Duration) {
 	w.Sentinel.Query(tb, "SENTINEL", "SET", watchedName, "down-after-milliseconds", strconv.FormatInt(silence.Milliseconds(), 10))
 }
 
-// pause is for how long a primary takes in no writes, in milliseconds: longer than anything that a test awaits meanwhile.
+// pause is the time in milliseconds for which a primary accepts no writes: longer than any event that a test awaits in
+// this time.
 var pause = strconv.FormatInt((2 * settledWithin).Milliseconds(), 10)
 
 // HandOver lets the replica take the place of the primary, without a loss: the primary pauses writes until the replica
@@ -160,9 +161,9 @@ func (w *Watched) HandOver(tb testing.TB) {
 	w.await(tb, w.Sentinel, "the replica does not take over", func() bool { return w.asked(w.Sentinel) })
 }
 
-// asked reports whether the replica has taken over, and asks a sentinel for that unless it is at work on it. On a busy
-// machine a sentinel gives up: it lost sight of the replica, or the replica was slow. It also does nothing for half a
-// minute whenever it was itself held up.
+// asked reports whether the replica has taken over, and requests a failover from a sentinel unless it is at work on
+// one. On a busy machine a sentinel abandons a failover: it lost sight of the replica, or the replica was slow. It also
+// does nothing for half a minute whenever it was itself delayed.
 func (w *Watched) asked(sentinel *Server) bool {
 	if w.tookOver(sentinel) {
 		return true
@@ -173,8 +174,8 @@ func (w *Watched) asked(sentinel *Server) bool {
 	return false
 }
 
-// tookOver reports whether the replica is the primary, for itself and for a sentinel. A sentinel that has given up makes
-// a replica of it again.
+// tookOver reports whether the replica is the primary, for itself and for a sentinel. A sentinel that has abandoned its
+// failover makes it a replica again.
 func (w *Watched) tookOver(sentinel *Server) bool {
 	return w.Replica.says("role:master", "INFO", "replication") && w.directsTo(sentinel, w.Replica)
 }

@@ -34,7 +34,7 @@ func StartTLS(tb testing.TB, k Kind) *TLSServer {
 	return s
 }
 
-// StartTLSWith is StartTLS with the lines of the configuration that a test brings, but for the port. Roots is nil.
+// StartTLSWith is StartTLS with the configuration lines of a test, except the port. Roots is nil.
 func StartTLSWith(tb testing.TB, k Kind, lines []string) *TLSServer {
 	tb.Helper()
 	return StartTLSOf(tb, Options{Kind: k}, lines)

@@ -71,7 +71,7 @@ func onOwnEngines(t *testing.T, test func(t *testing.T, b *enginetest.Bench)) {
 	})
 }
 
-// running is something whose end is an error of its own, not one of the test.
+// running runs a function whose end is checked by its error, and does not fail the test.
 func running(t *testing.T, run func(context.Context) error) <-chan error {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended, done := make(chan error, 1), make(chan struct{})

@@ -49,7 +49,7 @@ func begin(t *testing.T, c *runtime.Client, def *flow.Definition[int, int], clie
 	return tr
 }
 
-// more waits until so many further runs have ended.
+// more waits until the given number of further runs have ended.
 func (tr *traffic) more(t *testing.T, runs int64) {
 	t.Helper()
 	until := tr.ended.Load() + runs
@@ -61,7 +61,7 @@ func (tr *traffic) more(t *testing.T, runs int64) {
 	})
 }
 
-// untilHeard starts a run under an id of its own until its end is known.
+// untilHeard starts a run under one id until its end is known.
 func untilHeard(ctx context.Context, c *runtime.Client, def *flow.Definition[int, int], id string, in int) (int, error) {
 	for {
 		run, err := runtime.Start(ctx, c, def, in, runtime.WithID(id))

@@ -39,7 +39,7 @@ var fixed = regexp.MustCompile(`(?i)\b(is|are|was|were) no\s+(longer|more than|l
 	`every, behind, summary`)
 
 // agreed are the numbers of tics that are left. They only shrink.
-var agreed = map[string]int{"go": 80, "tests": 0, "lua": 0, "docs": 0}
+var agreed = map[string]int{"go": 0, "tests": 0, "lua": 0, "docs": 0}
 
 // TestProse fails when the comments of Go code, of Go tests and of Lua, or the pages, have more tics than agreed.
 // FLOWFABRIC_PROSE lists the tics below a folder: FLOWFABRIC_PROSE=lua/frame.

@@ -102,7 +102,7 @@ func TestRetiredWords(t *testing.T) {
 	}
 }
 
-// TestPendingWordsAreUsed logs entries of pending that no name needs any more.
+// TestPendingWordsAreUsed logs entries of pending that no name needs any longer.
 func TestPendingWordsAreUsed(t *testing.T) {
 	t.Parallel()
 	used := make(map[string]bool)

@@ -32,7 +32,7 @@ type powerCut struct {
 	depth int
 	// states counts the checked directories, ahead those with more than the acknowledged words.
 	states, ahead int
-	refused       int // those that had to be cut by hand
+	refused       int // directories that had to be cut by the test
 }
 
 // cuts checks directories that a cut at this moment leaves. A goroutine of the log may call it.

@@ -1,5 +1,4 @@
-// Command replay replays conformance traces against a function library and
-// prints where it behaves differently from the reference.
+// Command replay replays conformance traces against a function library and prints its differences from the reference.
 //
 //	go run ./internal/test/conformance/replay [-library FILE] [-trace NAME,…] [-functions ff_x,…] [-keep-going]
 //

@@ -20,8 +20,8 @@ const publicMirror = "http://deb.debian.org/debian"
 // suites are searched in this order; apt prefers the first unless a package is only in the second.
 var suites = []string{"bookworm", "bookworm-backports"}
 
-// archive is an apt of its own: own sources, own lists, an empty package database, none of the
-// machine's hooks. It shares with the machine only how to reach the network and its keys.
+// archive is a separate apt configuration: its own sources and lists, an empty package database, none of the machine's
+// hooks. It shares with the machine only the network settings and the keys.
 type archive struct {
 	dir    string
 	mirror string
@@ -247,8 +247,7 @@ func writeConfig(dir string, lines ...string) error {
 	return os.WriteFile(filepath.Join(dir, "apt.conf"), []byte(strings.Join(lines, "\n")+"\n"), 0o644)
 }
 
-// keepSetting reports whether a line of the machine's configuration says how to reach the
-// network, such as a proxy.
+// keepSetting reports whether a line of the machine's configuration configures the network access, such as a proxy.
 func keepSetting(line string) bool {
 	for _, prefix := range []string{"Acquire::IndexTargets", "Acquire::Languages", "Acquire::GzipIndexes", "Acquire::cdrom"} {
 		if strings.HasPrefix(line, prefix) {

@@ -13,8 +13,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 )
 
-// The compiler runs its parts itself, so each of them has a wrapper of its own, which -B lets it
-// find first. Headers and libraries come from below root, never from the machine.
+// The compiler runs its parts itself, so each of them has its own wrapper, which -B lets it find first. Headers and
+// libraries come from below root, never from the machine.
 const compilerWrapper = `#!/bin/sh
 root=$(CDPATH= cd -- "$(dirname -- "$0")/../%[1]s" && pwd) || exit
 exec "$root/%[2]s" --argv0 "$root/%[4]s" --library-path "%[3]s" "$root/%[4]s" -B"$root/parts/" --sysroot="$root" "$@"

@@ -16,7 +16,7 @@ const (
 	Pass Fate = iota
 	// Cut loses the reply, and the connection with it.
 	Cut
-	// Stall lets no reply through any more on this connection, which stays open.
+	// Stall discards all further replies on this connection, which stays open.
 	Stall
 )
 
@@ -64,7 +64,7 @@ func Start(tb testing.TB, target string) *Proxy {
 // Addr is where clients connect, host:port.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Lead makes new connections go to another server. Those that there are stay where they are.
+// Lead makes new connections go to another server. Present ones keep their server.
 func (p *Proxy) Lead(target string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,0 +1,479 @@
+package servertest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// foreign has the names of objects in another namespace.
+type foreign struct {
+	flow, run, node string
+	wait            runtime.Waitpoint
+	budget          fabrictype.BudgetRef
+	limit, schedule string
+	// bulkJob is an id that both namespaces use, theirJob one that only the other one does.
+	bulkJob, theirJob string
+}
+
+// acrossNamespaces are the methods of a client and of a reference to a run, called with the names of another namespace,
+// and the error that each must return. A nil error means that the call finds nothing to do, or does it in the namespace
+// of the caller.
+var acrossNamespaces = map[string]struct {
+	call func(context.Context, *runtime.Client, foreign) error
+	want error
+}{
+	"Cancel": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.Run(x.flow, x.run).Cancel(ctx, "")
+	}, runtime.ErrRunNotFound},
+	"CancelNode": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.Run(x.flow, x.run).CancelNode(ctx, x.node, "")
+	}, runtime.ErrUnknownNode},
+	"CancelPending": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.Run(x.flow, x.run).CancelPending(ctx, "")
+	}, runtime.ErrRunNotFound},
+	"CancelWait": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.Run(x.flow, x.run).CancelWait(ctx, x.wait, "")
+	}, runtime.ErrWaitOver},
+	"ResumeWait": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.Run(x.flow, x.run).ResumeWait(ctx, x.wait, 0)
+	}, runtime.ErrWaitOver},
+	"Describe": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.Run(x.flow, x.run).Describe(ctx)
+		return err
+	}, runtime.ErrRunNotFound},
+	"DescribeNode": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.Run(x.flow, x.run).DescribeNode(ctx, x.node)
+		return err
+	}, runtime.ErrRunNotFound},
+	"Pause": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.Run(x.flow, x.run).Pause(ctx, "")
+	}, runtime.ErrRunNotFound},
+	"Resume": {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.Run(x.flow, x.run).Resume(ctx) }, runtime.ErrRunNotFound},
+	"Purge":  {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.Run(x.flow, x.run).Purge(ctx) }, runtime.ErrRunNotFound},
+	"PurgeIfClosedAt": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.Run(x.flow, x.run).PurgeIfClosedAt(ctx, time.Now())
+	}, runtime.ErrRunNotFound},
+	"Rerun": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.Run(x.flow, x.run).Rerun(ctx, fabrictype.RerunAll)
+	}, runtime.ErrRunNotFound},
+	"SetPriority": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.Run(x.flow, x.run).SetPriority(ctx, 9)
+	}, runtime.ErrRunNotFound},
+	"Value": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.Run(x.flow, x.run).Value(ctx, x.node, "key")
+		return err
+	}, runtime.ErrRunNotFound},
+	"Logs": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return errorOf2(c.Run(x.flow, x.run).Logs(ctx, x.node, runtime.LogQuery{}))
+	}, runtime.ErrRunNotFound},
+	"MoveStart": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.Run(x.flow, x.run).MoveStart(ctx, time.Time{})
+	}, runtime.ErrRunNotFound},
+	"MoveTimer": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.Run(x.flow, x.run).MoveTimer(ctx, x.node, time.Now().Add(time.Hour))
+	}, runtime.ErrRunNotFound},
+	"SkipTimer": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.Run(x.flow, x.run).SkipTimer(ctx, x.node)
+	}, runtime.ErrRunNotFound},
+	"Turns": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.Run(x.flow, x.run).Turns(ctx, x.node)
+		return err
+	}, runtime.ErrRunNotFound},
+	"SignalWait": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.Run(x.flow, x.run).SignalWait(ctx, runtime.WaitName{Node: x.node}, runtime.Signal{Name: "s"})
+		return err
+	}, runtime.ErrRunNotFound},
+	"SetNodePriority": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.Run(x.flow, x.run).SetNodePriority(ctx, x.node, 9)
+	}, runtime.ErrRunNotFound},
+	"Waitpoints": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.Run(x.flow, x.run).Waitpoints(ctx)
+		return err
+	}, runtime.ErrRunNotFound},
+	"AllWaitpoints": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.Run(x.flow, x.run).AllWaitpoints(ctx)
+		return err
+	}, runtime.ErrRunNotFound},
+	"ReceivedSignals": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		for _, err := range c.Run(x.flow, x.run).ReceivedSignals(ctx, x.wait) {
+			return err
+		}
+		return nil
+	}, runtime.ErrWaitOver},
+	"Waits": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return none2(c.Waits(ctx, runtime.WaitQuery{}))
+	}, nil},
+	"ListWaits": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		page, err := c.ListWaits(ctx, runtime.WaitQuery{}, "", 0)
+		return noneOf(page.Items, err)
+	}, nil},
+	"Audit": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		for e, err := range c.Audit(ctx, runtime.AuditQuery{Actor: "them"}) {
+			return noneOf([]fabrictype.AuditEntry{e}, err)
+		}
+		return nil
+	}, nil},
+	"Items": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return errorOf2(c.Run(x.flow, x.run).Items(ctx, x.node, 0))
+	}, runtime.ErrRunNotFound},
+	"Watch": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return errorOf2(c.Run(x.flow, x.run).Watch(ctx, ""))
+	}, runtime.ErrRunNotFound},
+	"Stream": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return errorOf2(c.Run(x.flow, x.run).Stream(ctx, x.node, ""))
+	}, runtime.ErrRunNotFound},
+	"Frames": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return errorOf2(c.Run(x.flow, x.run).Frames(ctx, x.node, ""))
+	}, runtime.ErrRunNotFound},
+	"Runs": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return none2(c.Runs(ctx, runtime.RunQuery{Flow: x.flow}))
+	}, nil},
+	"ListRuns": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		all, err := c.ListRuns(ctx, runtime.RunQuery{}, "", 0)
+		ofFlow, flowErr := c.ListRuns(ctx, runtime.RunQuery{Flow: x.flow}, "", 0)
+		return noneOf(append(all.Items, ofFlow.Items...), errors.Join(err, flowErr))
+	}, nil},
+	"Feed": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		feed, err := c.Feed(ctx, runtime.FeedFilter{Flow: x.flow}, "")
+		if err == nil {
+			feed.Close()
+		}
+		return err
+	}, nil},
+	"Counts": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		all, err := c.Counts(ctx, runtime.RunQuery{})
+		ofFlow, flowErr := c.Counts(ctx, runtime.RunQuery{Flow: x.flow})
+		return noneOf(append(all, ofFlow...), errors.Join(err, flowErr))
+	}, nil},
+
+	"Flows": {func(ctx context.Context, c *runtime.Client, x foreign) error { return noneOf(c.Flows(ctx)) }, nil},
+	"DescribeFlow": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.DescribeFlow(ctx, x.flow)
+		return err
+	}, enginecore.ErrFlowNotPublished},
+	"StartNamed": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.StartNamed(ctx, x.flow, []byte("1"))
+		return err
+	}, enginecore.ErrFlowNotPublished},
+	"StartManyNamed": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.StartManyNamed(ctx, x.flow, []runtime.NewRun[json.RawMessage]{{Input: []byte("1")}})
+		return err
+	}, enginecore.ErrFlowNotPublished},
+	"StartOrSignalNamed": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, _, err := c.StartOrSignalNamed(ctx, x.flow, []byte("1"), runtime.WaitName{Node: "wait"}, runtime.Signal{Name: "go"})
+		return err
+	}, enginecore.ErrFlowNotPublished},
+	"Withdraw": {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.Withdraw(ctx, x.flow) }, nil},
+
+	"Budget": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.Budget(ctx, x.budget)
+		return err
+	}, runtime.ErrBudgetNotFound},
+	"Budgets": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		list, err := c.Budgets(ctx)
+		return noneOf(list, err)
+	}, nil},
+	"ResetBudget":  {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.ResetBudget(ctx, x.budget) }, runtime.ErrBudgetNotFound},
+	"DeleteBudget": {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.DeleteBudget(ctx, x.budget) }, nil},
+	"CreateBudget": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return errors.Join(c.CreateBudget(ctx, x.budget, flow.HardLimit("calls", 1)), c.DeleteBudget(ctx, x.budget))
+	}, nil},
+	"SetBudget": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return errors.Join(c.SetBudget(ctx, x.budget, flow.HardLimit("calls", 1)), c.DeleteBudget(ctx, x.budget))
+	}, nil},
+	"SetLimit": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.SetLimit(ctx, x.limit, "", activity.AtOnce(1))
+	}, nil},
+	"Limit": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		// SetLimit and ResetLimit, which may come first, make a limit of that name in this namespace.
+		found, err := c.Limit(ctx, x.limit, "")
+		if err == nil && found.AtOnce == 7 {
+			return errors.New("it is the limit of another namespace")
+		}
+		if errors.Is(err, runtime.ErrLimitNotFound) {
+			return nil
+		}
+		return err
+	}, nil},
+	"ReplaceLimit": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.ReplaceLimit(ctx, fabrictype.Limit{Name: x.limit + "-absent"}, activity.AtOnce(1))
+	}, enginecore.ErrChangedMeanwhile},
+	"ReplaceBudget": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.ReplaceBudget(ctx, fabrictype.Budget{BudgetRef: x.budget}, flow.HardLimit("calls", 1))
+	}, enginecore.ErrChangedMeanwhile},
+	"ScheduleNamed": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.ScheduleNamed(ctx, x.schedule, x.flow, []byte("1"), runtime.ScheduleConfig{Every: time.Hour})
+		return err
+	}, enginecore.ErrFlowNotPublished},
+	"ResetLimit": {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.ResetLimit(ctx, x.limit, "") }, nil},
+	"Limits": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		list, err := c.Limits(ctx)
+		for _, q := range list {
+			if q.AtOnce == 7 {
+				return fmt.Errorf("limit %s of another namespace is listed", q.Name)
+			}
+		}
+		return err
+	}, nil},
+
+	"Fork": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.Run(x.flow, x.run).Fork(ctx)
+		return err
+	}, runtime.ErrRunNotFound},
+	"Forks": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		for _, err := range c.Run(x.flow, x.run).Forks(ctx) {
+			return fmt.Errorf("something of another namespace is listed: %w", err)
+		}
+		return nil
+	}, nil},
+	"RunKey": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		state, err := c.RunKey(ctx, x.flow, "customer")
+		return noneOf(state.Open, err)
+	}, nil},
+
+	"StartBulkJob": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		job, err := c.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "all"}, runtime.BulkOptions{})
+		if err != nil {
+			return err
+		}
+		_, err = c.StartBulkJob(ctx, runtime.RunQuery{Flow: x.flow}, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "all"}, runtime.BulkOptions{ID: x.bulkJob})
+		return errors.Join(err, c.StopBulkJob(ctx, job.ID))
+	}, nil},
+	"PreviewBulkJob": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		preview, err := c.PreviewBulkJob(ctx, runtime.RunQuery{Flow: x.flow}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, runtime.BulkOptions{})
+		if err != nil {
+			return err
+		}
+		return noneOf(preview.Sample, nil)
+	}, nil},
+	"DescribeBulkJob": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.DescribeBulkJob(ctx, x.theirJob)
+		return err
+	}, runtime.ErrBulkJobNotFound},
+	"StopBulkJob": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.StopBulkJob(ctx, x.theirJob)
+	}, runtime.ErrBulkJobNotFound},
+	"BulkJobs": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		for job, err := range c.BulkJobs(ctx) {
+			if err != nil {
+				return err
+			}
+			if job.ID == x.theirJob {
+				return fmt.Errorf("bulk job %s of another namespace is listed", job.ID)
+			}
+		}
+		return nil
+	}, nil},
+
+	"Schedules": {func(ctx context.Context, c *runtime.Client, x foreign) error { return none2(c.Schedules(ctx)) }, nil},
+	"DescribeSchedule": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.DescribeSchedule(ctx, x.schedule)
+		return err
+	}, runtime.ErrScheduleNotFound},
+	"ScheduleInput": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.ScheduleInput(ctx, x.schedule)
+		return err
+	}, runtime.ErrScheduleNotFound},
+	"PauseSchedule": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.PauseSchedule(ctx, x.schedule, "")
+	}, runtime.ErrScheduleNotFound},
+	"ResumeSchedule": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.ResumeSchedule(ctx, x.schedule)
+	}, runtime.ErrScheduleNotFound},
+	"TriggerSchedule": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.TriggerSchedule(ctx, x.schedule)
+		return err
+	}, runtime.ErrScheduleNotFound},
+	"BackfillSchedule": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		now := time.Now()
+		_, err := c.BackfillSchedule(ctx, x.schedule, fabrictype.Backfill{From: now.Add(-time.Hour), Until: now})
+		return err
+	}, runtime.ErrScheduleNotFound},
+	"EditSchedule": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.EditSchedule(ctx, x.schedule, func(e *runtime.ScheduleEdit) error { return nil })
+		return err
+	}, runtime.ErrScheduleNotFound},
+	"NextFires": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.NextFires(ctx, x.schedule, 1)
+		return err
+	}, runtime.ErrScheduleNotFound},
+	"DeleteSchedule": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.DeleteSchedule(ctx, x.schedule)
+	}, runtime.ErrScheduleNotFound},
+}
+
+// ofAllNamespaces are the methods of a client and of a reference to a run that are not bound to a namespace, and why.
+var ofAllNamespaces = map[string]string{
+	"Close":    "ends the client itself",
+	"Internal": "it sends nothing",
+	"Signal":   "the token gives the right, wherever the run is", "Waitpoint": "the token gives the right, wherever the run is",
+	"Publish": "it names the flow that it publishes", "Workers": "workers belong to all", "DrainWorker": "workers belong to all",
+	"Lanes": "lanes belong to all", "PauseLane": "lanes belong to all", "ResumeLane": "lanes belong to all",
+	"Pauses": "lanes belong to all", "PauseActivity": "activities belong to all", "ResumeActivity": "activities belong to all",
+	"As": "it sends nothing", "Use": "it sends nothing", "Run": "it sends nothing", "FlowName": "it sends nothing", "ID": "it sends nothing", "FlowID": "it sends nothing",
+}
+
+// errorOf2 is the error of a sequence.
+func errorOf2[T any](list func(func(T, error) bool)) error {
+	for _, err := range list {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// none2 is the error of a sequence that must be empty.
+func none2[T any](list func(func(T, error) bool)) error {
+	for x, err := range list {
+		return noneOf([]T{x}, err)
+	}
+	return nil
+}
+
+func noneOf[T any](list []T, err error) error {
+	if err == nil && len(list) > 0 {
+		return fmt.Errorf("something of another namespace is listed: %+v", list)
+	}
+	return err
+}
+
+// A call with the names, or with the ids, of another namespace finds nothing and changes nothing. The tables contain
+// each method of a client and of a reference to a run, also the methods that belong to all namespaces by their nature.
+func TestNamespacesAreApart(t *testing.T) {
+	t.Parallel()
+	for _, handle := range []reflect.Type{reflect.TypeFor[*runtime.Client](), reflect.TypeFor[*runtime.RunRef]()} {
+		for i := range handle.NumMethod() {
+			name := handle.Method(i).Name
+			_, apart := acrossNamespaces[name]
+			_, shared := ofAllNamespaces[name]
+			require.True(t, apart != shared, "%s.%s: add its behaviour across namespaces to one of the tables", handle, name)
+		}
+	}
+	enginetest.Each(t, func(t *testing.T, ours *enginetest.Bench) {
+		if ours.Kind == testserver.Embedded {
+			t.Skip("an engine in memory has one namespace")
+		}
+		ctx := enginetest.Context(t)
+		theirs := enginetest.Open(t, ours.Kind, ours.URL, ours.Prefix, runtime.OpenConfig{Namespace: "theirs"})
+		f := flow.New[int, int]("gate", flow.Budget("money", flow.HardLimit("calls", 3)))
+		ok := flow.Waitpoint[int](f, "ok")
+		work := activity.New("work", func(_ context.Context, n int) (int, error) { return n, nil })
+		flow.Return(f, flow.Node(f, "work", work, ok, activity.Limit("few", activity.AtOnce(5))))
+		def, err := f.Build()
+		require.NoError(t, err)
+		run, err := runtime.Start(ctx, theirs.Client, def, 1, runtime.WithID("r1"))
+		require.NoError(t, err)
+		_, err = runtime.Start(ctx, theirs.Client, def, 2, runtime.WithKey("customer", runtime.KeyPolicy{}))
+		require.NoError(t, err)
+		shared := fabrictype.BudgetRef{Name: "shared"}
+		require.NoError(t, theirs.Client.Publish(ctx, runtime.Publication{Flow: def}))
+		require.NoError(t, theirs.Client.CreateBudget(ctx, shared, flow.HardLimit("calls", 4)))
+		require.NoError(t, theirs.Client.As("them").SetLimit(ctx, "few", "", activity.AtOnce(7)))
+		_, err = runtime.Schedule(ctx, theirs.Client, "nightly", def, 1, runtime.ScheduleConfig{Every: time.Hour})
+		require.NoError(t, err)
+		for _, id := range []string{"same", "theirs"} {
+			_, err = theirs.Client.StartBulkJob(ctx, runtime.RunQuery{Flow: "none"}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, runtime.BulkOptions{ID: id})
+			require.NoError(t, err)
+		}
+		x := foreign{bulkJob: "same", theirJob: "theirs", flow: "gate", run: "r1", node: "ok", budget: shared, limit: "few", schedule: "nightly"}
+		// Ids follow from names, so a caller who knows the names knows the ids.
+		id := keyspace.FlowIDFor("theirs", x.flow, x.run)
+		p, err := engine.ConnOf(ours.Engine.Internal()).FlowPartition(id)
+		require.NoError(t, err)
+		x.wait = runtime.Waitpoint{Wait: fabrictype.Wait{
+			ExecutionID: string(keyspace.NodeExecutionID(p, id, 1)), ID: string(keyspace.WaitpointIDFor(id, "ok")),
+		}}
+		view := func() []any {
+			c := theirs.Client
+			described, err := c.Run(x.flow, x.run).Describe(ctx)
+			require.NoError(t, err)
+			waits, err := c.Run(x.flow, x.run).AllWaitpoints(ctx)
+			require.NoError(t, err)
+			published, err := c.DescribeFlow(ctx, x.flow)
+			require.NoError(t, err)
+			budgets, err := c.Budgets(ctx)
+			require.NoError(t, err)
+			quotas, err := c.Limits(ctx)
+			require.NoError(t, err)
+			schedule, err := c.DescribeSchedule(ctx, x.schedule)
+			require.NoError(t, err)
+			job, err := c.DescribeBulkJob(ctx, x.bulkJob)
+			require.NoError(t, err)
+			return []any{described, waits, published, budgets, quotas, schedule, job}
+		}
+		before := view()
+		for name, m := range acrossNamespaces {
+			if err := m.call(ctx, ours.Client, x); m.want == nil {
+				assert.NoError(t, err, name)
+			} else {
+				assert.ErrorIs(t, err, m.want, name)
+			}
+			require.Equal(t, before, view(), "%s changed something of another namespace", name)
+		}
+		theirs.Worker(t, []activity.Handler{work})
+		require.NoError(t, run.ResumeWait(ctx, x.wait, 5), "their own client may")
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 5, out)
+	}, runtime.OpenConfig{Namespace: "ours"})
+}
+
+// A wait of another namespace, or of another run than the one that is named, is one that is not there.
+func TestWaitsOfOthersAreUnknown(t *testing.T) {
+	t.Parallel()
+	def := fixture.Waiter(t, "others")
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		run, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("here"))
+		require.NoError(t, err)
+		w := fixture.OpenWaits(t, ctx, run, 1)[0]
+		before := fixture.Contents(t, ctx, b)
+		unknown := w
+		unknown.ExecutionID = string(keyspace.NewExecutionID(keyspace.Partition{Family: keyspace.FlowFamily}))
+		for _, end := range []func(*runtime.RunRef, runtime.Waitpoint) error{
+			func(r *runtime.RunRef, w runtime.Waitpoint) error { return r.ResumeWait(ctx, w, 0) },
+			func(r *runtime.RunRef, w runtime.Waitpoint) error { return r.CancelWait(ctx, w, "") },
+		} {
+			for _, elsewhere := range []*runtime.RunRef{b.Client.Run("others", "there"), b.Client.Run("other", "here"), b.Client.Run("", "here")} {
+				err := end(elsewhere, w)
+				require.ErrorIs(t, err, runtime.ErrWaitOver)
+				require.ErrorIs(t, err, enginecore.ErrExecutionNotFound)
+			}
+			require.ErrorIs(t, end(run.RunRef, unknown), enginecore.ErrExecutionNotFound)
+		}
+		p, err := keyspace.PartitionOf(enginecore.ExecutionID(w.ExecutionID))
+		require.NoError(t, err)
+		_, err = engine.ConnOf(b.Engine.Internal()).EndWait(ctx, enginerpc.EndWaitCall{
+			Partition: p, ExecutionID: enginecore.ExecutionID(w.ExecutionID),
+			WaitpointID: enginecore.WaitpointID(w.ID), Resume: true, Result: []byte("7"), Namespace: "another",
+		})
+		require.ErrorIs(t, err, enginecore.ErrExecutionNotFound)
+		require.Equal(t, before, fixture.Contents(t, ctx, b))
+		w.Flow, w.Run = "", ""
+		require.NoError(t, run.ResumeWait(ctx, w, 7), "the reference says which run it is")
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 7, out)
+	})
+}
