@@ -73,7 +73,7 @@ func (t *PartitionTimer) spread(now time.Time) {
 }
 
 // Due returns the partitions to visit now, at most as many as one visit takes, or the time until the next one is due. A
-// partition with failed steps is returned alone, so that it delays no other, and one with a visit under way is left out.
+// partition with failed steps is returned alone, so that it delays no other. One with a visit under way is left out.
 func (t *PartitionTimer) Due(now time.Time) ([]keyspace.Partition, time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "360-8d9258a12bba20de"
+const build = "361-4c576e83688529fa"

@@ -56,7 +56,7 @@ func poison(fatal bool) *activity.Activity[int, int] {
 
 func kind(takes time.Duration) *activity.Activity[int, int] {
 	return activity.New("kind", func(_ context.Context, n int) (int, error) {
-		time.Sleep(takes) // nolint:forbidigo // other workers claim in this time
+		time.Sleep(takes) //nolint:forbidigo // other workers claim in this time
 		return n, nil
 	})
 }

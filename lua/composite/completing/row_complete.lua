@@ -94,7 +94,7 @@ local function write(flow, bytes, head_at, head, node, rows)
   end
 end
 
--- Resolves the edges to several nodes, or to one that does not follow directly. Writes their rows, and returns the events.
+-- Resolves the edges to several nodes. Writes their rows, and returns the events.
 local function resolve_edges(c, flow, successors, stem, result)
   local events, rows, first = {}, {}, successors[1]
   order.gather(c)
@@ -134,6 +134,11 @@ local function succeed(c, flow, bytes, open, node, done, successors, stem, resul
     return c.now_text .. line
   end
   write(flow, bytes, head_at, head, node, done)
+  if count == 1 then
+    local child, event, by = resolve_edge(c, flow, successors, 1, stem, result)
+    redis.call('SETRANGE', flow.nodes_key, successors[1].place_text, child)
+    return c.now_text .. line .. event .. by
+  end
   return c.now_text .. line .. (count > 0 and resolve_edges(c, flow, successors, stem, result) or '')
 end
 
