@@ -13,12 +13,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
-	"github.com/flowfabric/flowfabric-go/internal/engine/transport"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/sleep"
 	"github.com/flowfabric/flowfabric-go/internal/worker/attempt"
-	"github.com/flowfabric/flowfabric-go/internal/worker/completion"
 	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
 )
 
@@ -47,17 +45,6 @@ type Manager struct {
 	early   map[enginecore.LeaseID]earlyCancel
 	stopped bool
 }
-
-// earlyCancel is a cancellation that arrived before its task, and when. A nil cause means that an end was only
-// announced.
-type earlyCancel struct {
-	cause   error
-	awaited bool
-	at      time.Time
-}
-
-// maxEarly bounds the cancellations that are kept for tasks that have not arrived.
-const maxEarly = 1024
 
 // Config is the worker whose leases are renewed.
 type Config struct {
@@ -193,88 +180,6 @@ func (b *Manager) snapshot() map[keyspace.Partition][]*attempt.Attempt {
 	return held
 }
 
-// Cancel ends the context of a task whose execution the engine has ended, with the cause in the control message. If
-// the task is unknown, the cancellation is kept for it.
-func (b *Manager) Cancel(m enginerpc.CancelMessage) {
-	cause := causeOf(m)
-	b.mu.Lock()
-	t := b.tasks[m.ExecutionID]
-	if t == nil || t.Claimed.LeaseID != m.LeaseID {
-		b.remember(m.LeaseID, earlyCancel{cause: cause})
-		b.mu.Unlock()
-		return
-	}
-	b.mu.Unlock()
-	t.EndedByEngine(cause)
-}
-
-// Await makes the worker report to the engine when the function of a task has returned whose execution the engine is
-// about to end.
-func (b *Manager) Await(m enginerpc.AwaitedMessage) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if t := b.tasks[m.ExecutionID]; t != nil && t.Claimed.LeaseID == m.LeaseID {
-		t.Awaited.Store(true)
-		return
-	}
-	b.remember(m.LeaseID, earlyCancel{awaited: true})
-}
-
-// causeOf returns the cause for contexts that a control message ends. The reason of a cancel is only a text of its
-// caller, even if it equals a reason of the engine.
-func causeOf(m enginerpc.CancelMessage) error {
-	switch m.Kind {
-	case engine.StopRevoked:
-		return fmt.Errorf("%w: %s", engine.ErrLeaseLost, m.Reason)
-	case engine.StopExpired:
-		if implied := engine.ImpliedError(m.Reason); implied != nil {
-			return implied
-		}
-	}
-	return fmt.Errorf("%w: %s", engine.ErrCancelled, m.Reason)
-}
-
-// remember keeps a cancellation for a task that has not arrived. When there are too many, those older than a lease are
-// dropped. The caller holds the lock.
-func (b *Manager) remember(lease enginecore.LeaseID, order earlyCancel) {
-	now := time.Now()
-	if len(b.early) >= maxEarly {
-		for id, order := range b.early {
-			if now.Sub(order.at) > b.ttl || len(b.early) >= 2*maxEarly {
-				delete(b.early, id)
-			}
-		}
-	}
-	order.at, order.awaited = now, order.awaited || b.early[lease].awaited
-	b.early[lease] = order
-}
-
-// StopAll ends the contexts of all tasks.
-func (b *Manager) StopAll(cause error) {
-	for _, tasks := range b.snapshot() {
-		for _, t := range tasks {
-			t.Cancel(cause)
-		}
-	}
-}
-
-// AbandonAll releases the executions whose functions have not returned, and returns the names of their tasks.
-func (b *Manager) AbandonAll() []string {
-	b.mu.Lock()
-	b.stopped = true
-	b.mu.Unlock()
-	var names []string
-	for _, tasks := range b.snapshot() {
-		for _, t := range tasks {
-			if t.Settle() {
-				names = append(names, t.Name())
-				t.Report(completion.Released(completion.ReasonStopped), 0)
-			}
-		}
-	}
-	return names
-}
-
 // Keep renews the leases and the live key until ctx ends, and ends the contexts of tasks whose leases were not renewed
 // in time.
 func (b *Manager) Keep(ctx context.Context) {
@@ -340,72 +245,6 @@ func (b *Manager) Keep(ctx context.Context) {
 func (b *Manager) RenewSoon() {
 	if !b.isIdle() {
 		sleep.Wake(b.asked)
-	}
-}
-
-const (
-	// restAfter is the number of renewals in a row without anything to renew after which a worker rests.
-	restAfter = 9
-	// RestingLooks is the number of lease durations between two checks of the engine while a worker rests.
-	RestingLooks = 3
-)
-
-// probes returns the ticker of the probes of the servers. In a quiet session it never ticks.
-func (b *Manager) probes() *time.Ticker {
-	t := time.NewTicker(transport.ProbeEvery)
-	if b.run.Session.Quiet || b.run.Session.InProcess != nil {
-		t.Stop()
-	}
-	return t
-}
-
-// isIdle reports whether there is nothing to renew, to check or to compare.
-func (b *Manager) isIdle() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.tasks) == 0 && len(b.former) == 0 && !b.run.Doubt.IsSet()
-}
-
-// rest returns when the worker has a task, when its leases have to be compared with the engine's, or when ctx ends.
-// Until then it lets the live key expire, and reads it to check that the engine is reachable, unless the engine has
-// recently answered a report of the worker.
-func (b *Manager) rest(ctx context.Context) {
-	b.Known.Store(false)
-	b.Resting.Store(true) // until the live key is set again
-	look := time.NewTimer(b.untilLook())
-	defer look.Stop()
-	if b.run.Session.Quiet {
-		look.Stop()
-	}
-	for ctx.Err() == nil && b.isIdle() {
-		select {
-		case <-ctx.Done():
-		case <-look.C:
-			if b.untilLook() == b.ttl {
-				b.lookForEngine(ctx)
-			}
-			look.Reset(b.untilLook())
-		case <-b.run.Doubt.Woken:
-		}
-	}
-}
-
-// untilLook returns how long a resting worker waits before it checks the engine: a bit longer than the interval of
-// reports with the default lease, counted from the last answer, but at least a lease.
-func (b *Manager) untilLook() time.Duration {
-	return max(b.ttl, RestingLooks*b.ttl+b.ttl/2-b.Liveness.Silence())
-}
-
-// lookForEngine records whether the engine answers.
-func (b *Manager) lookForEngine(ctx context.Context) {
-	asked, cancel := context.WithTimeout(ctx, b.ttl)
-	defer cancel()
-	client := b.run.Session.Client
-	switch err := client.Do(asked, client.B().Exists().Key(b.liveKey()).Build()).Error(); {
-	case err == nil:
-		b.Liveness.Touch()
-	case ctx.Err() == nil:
-		b.run.Doubt.Mark()
 	}
 }
 
