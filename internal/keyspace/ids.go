@@ -91,19 +91,27 @@ func parseUUID[T ~string](kind, text string) (T, error) {
 }
 
 // ParseFlowID checks that text is a UUID.
-func ParseFlowID(text string) (enginecore.FlowID, error) { return parseUUID[enginecore.FlowID]("flow id", text) }
+func ParseFlowID(text string) (enginecore.FlowID, error) {
+	return parseUUID[enginecore.FlowID]("flow id", text)
+}
 
 // ParseAttemptID checks that text is a UUID.
 func ParseAttemptID(text string) (AttemptID, error) { return parseUUID[AttemptID]("attempt id", text) }
 
 // ParseLeaseID checks that text is a UUID.
-func ParseLeaseID(text string) (enginecore.LeaseID, error) { return parseUUID[enginecore.LeaseID]("lease id", text) }
+func ParseLeaseID(text string) (enginecore.LeaseID, error) {
+	return parseUUID[enginecore.LeaseID]("lease id", text)
+}
 
 // ParseEdgeID checks that text is a UUID.
-func ParseEdgeID(text string) (enginecore.EdgeID, error) { return parseUUID[enginecore.EdgeID]("edge id", text) }
+func ParseEdgeID(text string) (enginecore.EdgeID, error) {
+	return parseUUID[enginecore.EdgeID]("edge id", text)
+}
 
 // ParseSignalID checks that text is a UUID.
-func ParseSignalID(text string) (enginecore.SignalID, error) { return parseUUID[enginecore.SignalID]("signal id", text) }
+func ParseSignalID(text string) (enginecore.SignalID, error) {
+	return parseUUID[enginecore.SignalID]("signal id", text)
+}
 
 // ParseWaitpointID checks that text is a UUID.
 func ParseWaitpointID(text string) (enginecore.WaitpointID, error) {
@@ -116,7 +124,9 @@ func ParseSuspensionID(text string) (SuspensionID, error) {
 }
 
 // ParseBudgetID checks that text is a UUID.
-func ParseBudgetID(text string) (enginecore.BudgetID, error) { return parseUUID[enginecore.BudgetID]("budget id", text) }
+func ParseBudgetID(text string) (enginecore.BudgetID, error) {
+	return parseUUID[enginecore.BudgetID]("budget id", text)
+}
 
 // ParseQuotaPolicyID checks that text is a UUID.
 func ParseQuotaPolicyID(text string) (enginecore.QuotaPolicyID, error) {
@@ -156,7 +166,9 @@ func parseFree[T ~string](kind, text string) (T, error) {
 }
 
 // ParseWorkerID checks that text is not empty.
-func ParseWorkerID(text string) (enginecore.WorkerID, error) { return parseFree[enginecore.WorkerID]("worker id", text) }
+func ParseWorkerID(text string) (enginecore.WorkerID, error) {
+	return parseFree[enginecore.WorkerID]("worker id", text)
+}
 
 // ParseWorkerInstanceID checks that text is not empty.
 func ParseWorkerInstanceID(text string) (enginecore.WorkerInstanceID, error) {
