@@ -6,6 +6,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // Stepwise is a backend that performs an operation in several steps where the whole library performs it in one call, and
@@ -42,7 +43,7 @@ type Stepwise interface {
 
 	// TickKeys returns keys of a partition of which at least one exists if a tick has work there. No messages announce
 	// all work, so each partition is visited at Backend.PollEvery.
-	TickKeys(p enginecore.Partition, lanes []enginecore.LaneID) []string
+	TickKeys(p keyspace.Partition, lanes []enginecore.LaneID) []string
 	// Overdue lists the time indexes that a keeper processes itself, because the tick does not.
 	Overdue() []OverdueIndex
 	// FollowCompletions finishes the consequences of the end of an execution if the process that ended it does not. It
@@ -53,13 +54,13 @@ type Stepwise interface {
 // OverdueIndex is an index, ordered by time, of entries that a keeper task has to process.
 type OverdueIndex struct {
 	Task   TaskID
-	Family enginecore.Family
+	Family keyspace.Family
 	// Every is the interval at which one partition is read.
 	Every time.Duration
 	// Key returns the key of the index in a partition.
-	Key func(enginecore.Partition) string
+	Key func(keyspace.Partition) string
 	// Work processes entries that are due at now and returns how many it has processed.
-	Work func(ctx context.Context, p enginecore.Partition, due []string, now time.Time) (int64, error)
+	Work func(ctx context.Context, p keyspace.Partition, due []string, now time.Time) (int64, error)
 }
 
 // Stepwise returns the backend if it is stepwise, as in contract mode.

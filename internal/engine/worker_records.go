@@ -10,10 +10,11 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // Directory is the partition that has the records of workers and the catalogue of flows.
-func Directory() enginecore.Partition { return enginecore.Partition{Family: enginecore.FlowFamily} }
+func Directory() keyspace.Partition { return keyspace.Partition{Family: keyspace.FlowFamily} }
 
 // WorkerAbout is the JSON part of a worker's record, in addition to its lanes and activities.
 type WorkerAbout struct {

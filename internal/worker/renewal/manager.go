@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/sleep"
 	"github.com/flowfabric/flowfabric-go/internal/worker/attempt"
 	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
@@ -36,9 +37,9 @@ type Manager struct {
 	// former are tasks whose function has not returned although the worker has claimed the execution again.
 	former map[*attempt.Attempt]struct{}
 	// renewing are the partitions in which a renewal is under way.
-	renewing map[enginecore.Partition]bool
+	renewing map[keyspace.Partition]bool
 	// unknown are leases that the last comparison has found for the first time.
-	unknown map[enginecore.Partition]map[enginecore.LeaseID]bool
+	unknown map[keyspace.Partition]map[enginecore.LeaseID]bool
 	// early are cancellations of leases that this worker does not know yet: a message can arrive before the
 	// reply of the claim.
 	early   map[enginecore.LeaseID]earlyCancel
@@ -60,8 +61,8 @@ func New(s *attempt.Shared, config Config) *Manager {
 	return &Manager{
 		asked: make(chan struct{}, 1), Config: config,
 		run: s, ttl: s.LeaseTTL, tasks: make(map[enginecore.ExecutionID]*attempt.Attempt),
-		renewing: make(map[enginecore.Partition]bool),
-		unknown:  make(map[enginecore.Partition]map[enginecore.LeaseID]bool),
+		renewing: make(map[keyspace.Partition]bool),
+		unknown:  make(map[keyspace.Partition]map[enginecore.LeaseID]bool),
 		early:    make(map[enginecore.LeaseID]earlyCancel),
 	}
 }
@@ -169,10 +170,10 @@ func (b *Manager) Size() int {
 }
 
 // snapshot returns the tasks by partition, without former ones.
-func (b *Manager) snapshot() map[enginecore.Partition][]*attempt.Attempt {
+func (b *Manager) snapshot() map[keyspace.Partition][]*attempt.Attempt {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	held := make(map[enginecore.Partition][]*attempt.Attempt)
+	held := make(map[keyspace.Partition][]*attempt.Attempt)
 	for _, t := range b.tasks {
 		held[t.Shard.Partition] = append(held[t.Shard.Partition], t)
 	}
@@ -304,7 +305,7 @@ func (b *Manager) renew(ctx context.Context) {
 }
 
 // beginRenewal notes that a renewal is under way in a partition until endRenewal. It reports false if one was already.
-func (b *Manager) beginRenewal(p enginecore.Partition) bool {
+func (b *Manager) beginRenewal(p keyspace.Partition) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.renewing[p] {
@@ -314,14 +315,14 @@ func (b *Manager) beginRenewal(p enginecore.Partition) bool {
 	return true
 }
 
-func (b *Manager) endRenewal(p enginecore.Partition) {
+func (b *Manager) endRenewal(p keyspace.Partition) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.renewing, p)
 }
 
 // RenewIn renews the leases of one partition.
-func (b *Manager) RenewIn(ctx context.Context, p enginecore.Partition, tasks []*attempt.Attempt, compare bool) error {
+func (b *Manager) RenewIn(ctx context.Context, p keyspace.Partition, tasks []*attempt.Attempt, compare bool) error {
 	sentAt := time.Now()
 	reply, err := b.run.Session.Backend.Renew(ctx, b.renewal(p, tasks, compare))
 	if err != nil {
@@ -335,7 +336,7 @@ func (b *Manager) RenewIn(ctx context.Context, p enginecore.Partition, tasks []*
 }
 
 // renewal returns the call that renews the leases of one partition.
-func (b *Manager) renewal(p enginecore.Partition, tasks []*attempt.Attempt, compare bool) enginerpc.RenewCall {
+func (b *Manager) renewal(p keyspace.Partition, tasks []*attempt.Attempt, compare bool) enginerpc.RenewCall {
 	call := enginerpc.RenewCall{
 		Partition: p, WorkerInstanceID: b.Instance, LeaseTTL: b.ttl, ReportOrphans: compare,
 		Leases: make([]enginerpc.RenewLease, len(tasks)),
@@ -372,7 +373,7 @@ func (b *Manager) renewed(tasks []*attempt.Attempt, lost []enginerpc.LostLease, 
 // releaseUnknown releases leases that the engine has for this worker in a partition and that the worker does not know,
 // because the reply of the claim was lost. It releases a lease when a second comparison finds it, since at the first
 // one the reply may be in flight.
-func (b *Manager) releaseUnknown(p enginecore.Partition, unknown []enginerpc.HeldLease) {
+func (b *Manager) releaseUnknown(p keyspace.Partition, unknown []enginerpc.HeldLease) {
 	seen := make(map[enginecore.LeaseID]bool)
 	for _, lease := range unknown {
 		b.mu.Lock()
