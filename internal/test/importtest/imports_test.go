@@ -187,7 +187,7 @@ var mayImport = map[string][]string{
 		"internal/submit",
 	},
 	// Contract mode: its backend is above the rooms that it shares with the whole library. No room imports it.
-	"contract": {"contract/internal/backend", "internal/engine"},
+	"contract":                       {"contract/internal/backend", "internal/engine"},
 	"contract/internal/contracttest": {},
 	"contract/internal/backend": {
 		"internal/keyspace", "internal/errorcode",
