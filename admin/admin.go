@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -93,7 +94,7 @@ const MaxReason = 2048
 // checkID refuses an execution id that has not the form of one, or is of a partition that the deployment does not have:
 // no worker and no keeper would look there.
 func (c *Client) checkID(id enginecore.ExecutionID) error {
-	if _, err := enginecore.ParseExecutionID(string(id)); err != nil {
+	if _, err := keyspace.ParseExecutionID(string(id)); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	if err := c.core.CheckExecution(id); err != nil {
@@ -103,7 +104,7 @@ func (c *Client) checkID(id enginecore.ExecutionID) error {
 }
 
 // flowPartition is where a flow lives.
-func (c *Client) flowPartition(id enginecore.FlowID) (enginecore.Partition, error) {
+func (c *Client) flowPartition(id enginecore.FlowID) (keyspace.Partition, error) {
 	p, err := c.core.FlowPartition(id)
 	if err != nil {
 		return p, fmt.Errorf("%w: %w", ErrInvalid, err)

@@ -12,8 +12,11 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/recordstate"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 )
@@ -56,7 +59,7 @@ func (d *desk) create(n admin.ExecutionSpec) enginecore.ExecutionID {
 
 const lane = enginetest.ProgramLane
 
-func (d *desk) state(id enginecore.ExecutionID) enginecore.PublicState {
+func (d *desk) state(id enginecore.ExecutionID) fabrictype.NodeState {
 	d.t.Helper()
 	state, err := d.ExecutionState(d.ctx, id)
 	require.NoError(d.t, err)
@@ -83,8 +86,8 @@ func TestExecutionOverItsLife(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "render", e.Kind)
 		require.Equal(t, 9, e.Priority)
-		require.Equal(t, enginecore.PublicWaiting, e.State)
-		require.Equal(t, enginecore.EligibleNow, e.Eligibility)
+		require.Equal(t, fabrictype.NodeWaiting, e.State)
+		require.Equal(t, recordstate.EligibleNow, e.Eligibility)
 		require.Equal(t, map[string]string{"team.name": "x"}, e.Tags)
 		require.WithinDuration(t, time.Now(), e.CreatedAt, time.Hour)
 		payload, found, err := d.ExecutionPayload(d.ctx, id)
@@ -93,7 +96,7 @@ func TestExecutionOverItsLife(t *testing.T) {
 		require.Equal(t, n.Payload, payload)
 
 		x := d.Claim(id, 0)
-		require.Equal(t, enginecore.PublicActive, d.state(id))
+		require.Equal(t, fabrictype.NodeActive, d.state(id))
 		_, err = d.ChangePriority(d.ctx, id, 1)
 		require.ErrorIs(t, err, enginecore.ErrExecutionNotEligible)
 		revoked, err := d.RevokeLease(d.ctx, id, "", "")
@@ -104,17 +107,17 @@ func TestExecutionOverItsLife(t *testing.T) {
 		require.Equal(t, admin.Revocation{Already: true, Reason: "already_revoked"}, revoked)
 		phase, err := d.CancelExecution(d.ctx, id, "enough")
 		require.NoError(t, err)
-		require.Equal(t, enginecore.PhaseActive, phase)
+		require.Equal(t, recordstate.PhaseActive, phase)
 		_, err = d.CancelExecution(d.ctx, id, "enough")
 		require.ErrorIs(t, err, enginecore.ErrExecutionNotActive)
 		e, err = d.Execution(d.ctx, id)
 		require.NoError(t, err)
-		require.Equal(t, enginecore.PublicCancelled, e.State)
+		require.Equal(t, fabrictype.NodeCancelled, e.State)
 		require.Equal(t, "enough", e.CancellationReason)
 
 		state, err := d.ReplayExecution(d.ctx, id)
 		require.NoError(t, err)
-		require.Equal(t, enginecore.PublicWaiting, state)
+		require.Equal(t, fabrictype.NodeWaiting, state)
 		_, err = d.ReplayExecution(d.ctx, id)
 		require.ErrorIs(t, err, enginecore.ErrExecutionNotTerminal)
 		_, found, err = d.ExecutionResult(d.ctx, id)
@@ -210,7 +213,7 @@ func TestInvalidArgumentsAreRefused(t *testing.T) {
 				return err
 			},
 			"state": func() error {
-				_, err := d.ListExecutions(d.ctx, admin.ExecutionQuery{States: []enginecore.PublicState{"odd"}}, "", 0)
+				_, err := d.ListExecutions(d.ctx, admin.ExecutionQuery{States: []fabrictype.NodeState{"odd"}}, "", 0)
 				return err
 			},
 			"signal source": func() error {
@@ -266,8 +269,8 @@ func TestFlowStepByStep(t *testing.T) {
 			require.Equal(t, min(i+1, 2), members)
 			require.Equal(t, i == 2, already)
 		}
-		p, _ := up.Partition()
-		elsewhere := enginecore.NewExecutionID(enginecore.Partition{Family: enginecore.FlowFamily, Index: (p.Index + 1) % 4})
+		p, _ := keyspace.PartitionOf(up)
+		elsewhere := keyspace.NewExecutionID(keyspace.Partition{Family: keyspace.FlowFamily, Index: (p.Index + 1) % 4})
 		_, _, err = d.AddExecution(d.ctx, flow, elsewhere)
 		require.ErrorIs(t, err, admin.ErrPartition)
 
@@ -286,7 +289,7 @@ func TestFlowStepByStep(t *testing.T) {
 		_, already, err = d.ApplyEdge(d.ctx, edge, revision)
 		require.NoError(t, err)
 		require.True(t, already)
-		require.Equal(t, enginecore.PublicWaitingChildren, d.state(down))
+		require.Equal(t, fabrictype.NodeWaitingChildren, d.state(down))
 		require.NoError(t, d.TagFlow(d.ctx, flow, map[string]string{"team.name": "x"}))
 		b.Check(t, invariant.AnyTime)
 
@@ -294,7 +297,7 @@ func TestFlowStepByStep(t *testing.T) {
 		require.NoError(t, err)
 		require.ElementsMatch(t, []enginecore.ExecutionID{up, down}, cancelled.Members)
 		for _, id := range []enginecore.ExecutionID{up, down} {
-			require.Equal(t, enginecore.PublicCancelled, d.state(id))
+			require.Equal(t, fabrictype.NodeCancelled, d.state(id))
 		}
 		cancelled, err = d.CancelFlow(d.ctx, flow, admin.FlowCancel{Policy: admin.CancelFlowOnly})
 		require.NoError(t, err)
@@ -303,7 +306,7 @@ func TestFlowStepByStep(t *testing.T) {
 		require.Len(t, cancelled.Members, 2)
 		info, err = d.Flow(d.ctx, flow)
 		require.NoError(t, err)
-		require.Equal(t, enginecore.FlowCancelled, info.State)
+		require.Equal(t, recordstate.FlowCancelled, info.State)
 		require.Equal(t, "enough", info.CancelReason)
 		require.Equal(t, map[string]string{"team.name": "x"}, info.Tags)
 		b.Check(t, invariant.AnyTime)
@@ -329,7 +332,7 @@ func TestCancelledFlowIsEndedByKeepers(t *testing.T) {
 		require.Len(t, cancelled.Members, 5)
 		for _, id := range members {
 			enginetest.Eventually(t, func() string {
-				if state := d.state(id); state != enginecore.PublicCancelled {
+				if state := d.state(id); state != fabrictype.NodeCancelled {
 					return string(id) + " is " + string(state)
 				}
 				return ""

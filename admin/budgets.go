@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // maxAmount is the largest amount that the engine counts exactly.
@@ -80,7 +81,7 @@ func checkDimension(name string) error {
 	return nil
 }
 
-func (c *Client) budgetPartition(id enginecore.BudgetID) (enginecore.Partition, error) {
+func (c *Client) budgetPartition(id enginecore.BudgetID) (keyspace.Partition, error) {
 	p, err := c.core.Partitioning().BudgetPartition(id)
 	if err != nil {
 		return p, fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -286,7 +287,7 @@ func (c *Client) Budget(ctx context.Context, id enginecore.BudgetID) (Budget, er
 // iteration.
 func (c *Client) Budgets(ctx context.Context) iter.Seq2[enginecore.BudgetID, error] {
 	s := source{
-		partitions: partitionsOf(enginecore.BudgetFamily, c.core.Partitioning().Budget),
+		partitions: partitionsOf(keyspace.BudgetFamily, c.core.Partitioning().Budget),
 		key:        c.keys.IndexBudgetPolicies,
 	}
 	return all(func(cursor string) ([]enginecore.BudgetID, string, error) {
@@ -295,10 +296,10 @@ func (c *Client) Budgets(ctx context.Context) iter.Seq2[enginecore.BudgetID, err
 	})
 }
 
-func partitionsOf(family enginecore.Family, count int) []enginecore.Partition {
-	list := make([]enginecore.Partition, count)
+func partitionsOf(family keyspace.Family, count int) []keyspace.Partition {
+	list := make([]keyspace.Partition, count)
 	for i := range list {
-		list[i] = enginecore.Partition{Family: family, Index: uint16(i)}
+		list[i] = keyspace.Partition{Family: family, Index: uint16(i)}
 	}
 	return list
 }

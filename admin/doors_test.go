@@ -14,6 +14,9 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/recordstate"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -48,8 +51,8 @@ func TestLimitsAreRefused(t *testing.T) {
 func TestUnknownPartitionsAreRefused(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
-		id := enginecore.NewExecutionID(enginecore.Partition{
-			Family: enginecore.FlowFamily, Index: uint16(d.core.Partitioning().Flow),
+		id := keyspace.NewExecutionID(keyspace.Partition{
+			Family: keyspace.FlowFamily, Index: uint16(d.core.Partitioning().Flow),
 		})
 		refused := func(_ any, err error) {
 			t.Helper()
@@ -83,7 +86,7 @@ func TestListInOrder(t *testing.T) {
 			want = append(want, d.create(admin.ExecutionSpec{Lane: lane, Priority: priority}))
 		}
 		slices.Reverse(want)
-		p, err := want[0].Partition()
+		p, err := keyspace.PartitionOf(want[0])
 		require.NoError(t, err)
 		at := int(p.Index)
 		q := admin.ExecutionQuery{Lane: lane, Index: admin.IndexEligible, InOrder: true}
@@ -129,8 +132,8 @@ func TestCancelWithLease(t *testing.T) {
 		require.ErrorIs(t, err, admin.ErrInvalid)
 		phase, err := d.CancelExecutionWith(d.ctx, id, admin.ExecutionCancel{Reason: "r", Source: "scheduler"})
 		require.NoError(t, err)
-		require.Equal(t, enginecore.PhaseRunnable, phase)
-		require.Equal(t, enginecore.PublicCancelled, d.state(id))
+		require.Equal(t, recordstate.PhaseRunnable, phase)
+		require.Equal(t, fabrictype.NodeCancelled, d.state(id))
 
 		id = d.create(admin.ExecutionSpec{Lane: lane})
 		x := d.Claim(id, 0)
@@ -138,15 +141,15 @@ func TestCancelWithLease(t *testing.T) {
 			Reason: "r", Source: "scheduler", Lease: x.LeaseID, Epoch: x.LeaseEpoch + 1,
 		})
 		require.ErrorIs(t, err, enginecore.ErrStaleLease)
-		require.Equal(t, enginecore.PublicActive, d.state(id))
+		require.Equal(t, fabrictype.NodeActive, d.state(id))
 		phase, err = d.CancelExecutionWith(d.ctx, id, admin.ExecutionCancel{
 			Reason: "r", Source: "scheduler", Lease: x.LeaseID, Epoch: x.LeaseEpoch,
 		})
 		require.NoError(t, err)
-		require.Equal(t, enginecore.PhaseActive, phase)
+		require.Equal(t, recordstate.PhaseActive, phase)
 		e, err := d.Execution(d.ctx, id)
 		require.NoError(t, err)
-		require.Equal(t, enginecore.PublicCancelled, e.State)
+		require.Equal(t, fabrictype.NodeCancelled, e.State)
 		require.Equal(t, "scheduler", e.CancelledBy)
 	})
 }

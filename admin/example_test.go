@@ -7,7 +7,7 @@ import (
 	"log/slog"
 
 	"github.com/flowfabric/flowfabric-go/admin"
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -28,7 +28,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for e, err := range desk.Executions(ctx, admin.ExecutionQuery{States: []enginecore.PublicState{enginecore.PublicWaiting}}) {
+	for e, err := range desk.Executions(ctx, admin.ExecutionQuery{States: []fabrictype.NodeState{fabrictype.NodeWaiting}}) {
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -12,9 +12,12 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/recordstate"
 )
 
 // ExecutionSpec describes an execution for CreateExecution.
@@ -70,7 +73,7 @@ func (c *Client) prepare(n *ExecutionSpec) error {
 	if n.Lane == "" {
 		n.Lane = "default"
 	}
-	if _, err := enginecore.ParseLaneID(string(n.Lane)); err != nil {
+	if _, err := keyspace.ParseLaneID(string(n.Lane)); err != nil {
 		faults = append(faults, fault("lane", "%v", err))
 	}
 	if n.Priority < 0 || n.Priority > maxPriority {
@@ -112,7 +115,7 @@ func (c *Client) chooseID(n *ExecutionSpec) error {
 			return err
 		}
 	}
-	n.ID = enginecore.NewExecutionID(p)
+	n.ID = keyspace.NewExecutionID(p)
 	return nil
 }
 
@@ -127,7 +130,7 @@ func (c *Client) CreateExecution(
 	if err := c.prepare(&n); err != nil {
 		return "", false, err
 	}
-	p, err := n.ID.Partition()
+	p, err := keyspace.PartitionOf(n.ID)
 	if err != nil {
 		return "", false, err
 	}
@@ -168,14 +171,21 @@ type Execution struct {
 	// Node is the node of the flow that it is. FlowName and Run are the name of the flow and the id of the run;
 	// listings do not set them. All are empty in a flow that was not started by package runtime.
 	Node, FlowName, Run string
-	// State is the public state; Phase to Attempt are the engine's seven dimensions of it.
-	State       enginecore.PublicState
-	Phase       enginecore.LifecyclePhase
-	Ownership   enginecore.OwnershipState
-	Eligibility enginecore.EligibilityState
-	Blocking    enginecore.BlockingReason
-	Outcome     enginecore.TerminalOutcome
-	Attempt     enginecore.AttemptState
+	// State is the public state. The engine derives it from the fields Phase to Attempt.
+	State fabrictype.NodeState
+	// Phase is runnable, active, suspended or terminal.
+	Phase string
+	// Ownership is unowned, leased, lease_expired_reclaimable or lease_revoked.
+	Ownership string
+	// Eligibility is eligible_now, or the reason why a runnable execution cannot be claimed, such as
+	// blocked_by_dependencies; not_applicable in other phases.
+	Eligibility string
+	// Blocking is the reason why the execution does not run, such as waiting_for_worker; otherwise none.
+	Blocking string
+	// Outcome is success, failed, cancelled, expired or skipped; none before the end.
+	Outcome string
+	// Attempt is the state of the latest attempt, such as running_attempt; none before the first.
+	Attempt string
 	// BlockingDetail describes in English why the execution waits.
 	BlockingDetail string
 	// AttemptIndex is the index of the current or last attempt, counted from 0. Attempts counts the attempts that were
@@ -209,13 +219,13 @@ func executionOf(id enginecore.ExecutionID, r hashrecord.Record) Execution {
 	return Execution{
 		ID: id, Namespace: r["namespace"], Lane: r.Lane(), Kind: r["execution_kind"], Creator: r["creator_identity"],
 		Priority: int(r.Int("priority")), Flow: enginecore.FlowID(r["flow_id"]), Node: r["node"],
-		State:          enginecore.PublicState(r["public_state"]),
-		Phase:          enginecore.LifecyclePhase(r["lifecycle_phase"]),
-		Ownership:      enginecore.OwnershipState(r["ownership_state"]),
-		Eligibility:    enginecore.EligibilityState(r["eligibility_state"]),
-		Blocking:       enginecore.BlockingReason(r["blocking_reason"]),
-		Outcome:        enginecore.TerminalOutcome(r["terminal_outcome"]),
-		Attempt:        enginecore.AttemptState(r["attempt_state"]),
+		State:          fabrictype.NodeState(r["public_state"]),
+		Phase:          r["lifecycle_phase"],
+		Ownership:      r["ownership_state"],
+		Eligibility:    r["eligibility_state"],
+		Blocking:       r["blocking_reason"],
+		Outcome:        r["terminal_outcome"],
+		Attempt:        r["attempt_state"],
 		BlockingDetail: r["blocking_detail"], AttemptIndex: enginecore.AttemptIndex(r.Int("current_attempt_index")),
 		Attempts: int(r.Int("total_attempt_count")), Retries: int(r.Int("retry_count")),
 		Reclaims: int(r.Int("lease_reclaim_count")), Replays: int(r.Int("replay_count")),
@@ -239,7 +249,7 @@ func (c *Client) Execution(ctx context.Context, id enginecore.ExecutionID) (Exec
 	if err != nil || e.Flow == "" {
 		return e, err
 	}
-	p, err := id.Partition()
+	p, err := keyspace.PartitionOf(id)
 	if err != nil {
 		return Execution{}, err
 	}
@@ -290,9 +300,9 @@ func tagsOf(result rueidis.RedisResult) map[string]string {
 
 // ExecutionState returns the public state of an execution by reading one field. The error wraps
 // enginecore.ErrExecutionNotFound.
-func (c *Client) ExecutionState(ctx context.Context, id enginecore.ExecutionID) (enginecore.PublicState, error) {
+func (c *Client) ExecutionState(ctx context.Context, id enginecore.ExecutionID) (fabrictype.NodeState, error) {
 	r, err := c.coreOf(ctx, id, "public_state")
-	return enginecore.PublicState(r["public_state"]), of(err, "state of", "execution", string(id))
+	return fabrictype.NodeState(r["public_state"]), of(err, "state of", "execution", string(id))
 }
 
 // ExecutionResult returns the stored result of an execution, and whether there is one. An execution that has not
@@ -344,11 +354,11 @@ var cancelFields = []string{"lane_id", "current_attempt_index", "current_worker_
 // member of a managed flow, downstream members are skipped or continue as their joins allow. A worker of this library
 // that runs the execution is notified at once, others learn of it when they renew the lease.
 //
-// It returns the previous phase. The error wraps enginecore.ErrExecutionNotFound; enginecore.ErrExecutionNotActive when
+// It returns the previous phase, as Execution.Phase. The error wraps enginecore.ErrExecutionNotFound; enginecore.ErrExecutionNotActive when
 // the execution has ended; or enginecore.ErrOutcomeUnknown when the reply was lost: read the state then.
 func (c *Client) CancelExecution(
 	ctx context.Context, id enginecore.ExecutionID, reason string,
-) (enginecore.LifecyclePhase, error) {
+) (phase string, err error) {
 	return c.CancelExecutionWith(ctx, id, ExecutionCancel{Reason: reason})
 }
 
@@ -370,8 +380,8 @@ type ExecutionCancel struct {
 // and enginecore.ErrLeaseRevoked.
 func (c *Client) CancelExecutionWith(
 	ctx context.Context, id enginecore.ExecutionID, how ExecutionCancel,
-) (enginecore.LifecyclePhase, error) {
-	err := checkReason(how.Reason)
+) (phase string, err error) {
+	err = checkReason(how.Reason)
 	if how.Source != "" {
 		err = errors.Join(err, checkName("source", how.Source))
 	}
@@ -393,7 +403,7 @@ func (c *Client) CancelExecutionWith(
 		reply, err = c.core.CancelExecution(ctx, call)
 		return err
 	})
-	return enginecore.LifecyclePhase(reply.PreviousPhase), of(err, "cancel", "execution", string(id))
+	return reply.PreviousPhase, of(err, "cancel", "execution", string(id))
 }
 
 func cancelCall(id enginecore.ExecutionID, r hashrecord.Record, reason string) enginerpc.CancelExecutionCall {
@@ -431,18 +441,18 @@ func (c *Client) ChangePriority(ctx context.Context, id enginecore.ExecutionID, 
 //
 // The error wraps enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotTerminal,
 // enginecore.ErrMaxReplaysExhausted or, when the reply was lost, enginecore.ErrOutcomeUnknown.
-func (c *Client) ReplayExecution(ctx context.Context, id enginecore.ExecutionID) (enginecore.PublicState, error) {
+func (c *Client) ReplayExecution(ctx context.Context, id enginecore.ExecutionID) (fabrictype.NodeState, error) {
 	state, err := c.replay(ctx, id)
 	return state, of(err, "replay", "execution", string(id))
 }
 
-func (c *Client) replay(ctx context.Context, id enginecore.ExecutionID) (enginecore.PublicState, error) {
+func (c *Client) replay(ctx context.Context, id enginecore.ExecutionID) (fabrictype.NodeState, error) {
 	r, err := c.coreOf(ctx, id, "lane_id", "flow_id", "terminal_outcome")
 	if err != nil {
 		return "", err
 	}
 	call := enginerpc.ReplayExecutionCall{LaneID: r.Lane(), ExecutionID: id}
-	if r["terminal_outcome"] == string(enginecore.OutcomeSkipped) && r["flow_id"] != "" {
+	if r["terminal_outcome"] == recordstate.OutcomeSkipped && r["flow_id"] != "" {
 		edges, err := c.client.Do(ctx, c.client.B().Smembers().Key(c.keys.FlowIn(enginecore.FlowID(r["flow_id"]),
 			id)).Build()).AsStrSlice()
 		if err != nil {
@@ -464,9 +474,9 @@ func (c *Client) replay(ctx context.Context, id enginecore.ExecutionID) (enginec
 		return "", err
 	}
 	if reply.WaitingFor != 0 {
-		return enginecore.PublicWaitingChildren, nil
+		return fabrictype.NodeWaitingChildren, nil
 	}
-	return enginecore.PublicWaiting, nil
+	return fabrictype.NodeWaiting, nil
 }
 
 // Revocation is the result of RevokeLease.

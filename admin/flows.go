@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // ErrPartition is returned by AddExecution for an execution in another partition than the flow, because the two cannot
@@ -76,7 +77,7 @@ func (c *Client) AddExecution(
 	if err := c.checkID(id); err != nil {
 		return 0, false, err
 	}
-	if at, _ := id.Partition(); at != p {
+	if at, _ := keyspace.PartitionOf(id); at != p {
 		return 0, false, fmt.Errorf("add execution %s to flow %s: %w: %s and %s", id, flow, ErrPartition, at, p)
 	}
 	now, err := c.now(ctx)
@@ -173,8 +174,8 @@ type FlowInfo struct {
 	ID        enginecore.FlowID
 	Kind      string
 	Namespace string
-	// State is FlowOpen, FlowCompleted, FlowFailed or FlowCancelled of package enginecore.
-	State enginecore.FlowState
+	// State is open, completed, failed or cancelled.
+	State string
 	// Members and Edges count the members and edges of the graph; Revision counts its changes.
 	Members, Edges int
 	Revision       int64
@@ -199,7 +200,7 @@ var flowFields = []string{
 
 func flowOf(id enginecore.FlowID, r hashrecord.Record) FlowInfo {
 	return FlowInfo{
-		ID: id, Kind: r["flow_kind"], Namespace: r["namespace"], State: enginecore.FlowState(r["public_flow_state"]),
+		ID: id, Kind: r["flow_kind"], Namespace: r["namespace"], State: r["public_flow_state"],
 		Members: int(r.Int("node_count")),
 		Edges:   int(r.Int("edge_count")), Revision: r.Int("graph_revision"), CancelReason: r["cancel_reason"],
 		CancelPolicy: CancelPolicy(r["cancellation_policy"]), CreatedAt: r.Time("created_at"),
@@ -346,7 +347,7 @@ func (c *Client) cancelFlow(
 }
 
 func (c *Client) alreadyCancelled(
-	ctx context.Context, p enginecore.Partition, id enginecore.FlowID, how FlowCancel,
+	ctx context.Context, p keyspace.Partition, id enginecore.FlowID, how FlowCancel,
 ) (FlowCancelled, error) {
 	fields := []string{"cancellation_policy", "flow_kind"}
 	r, err := c.one(ctx, c.keys.FlowCore(p, id), fields, enginecore.ErrFlowNotFound)
@@ -401,7 +402,7 @@ func (c *Client) cancelMember(
 		_, err = c.core.CancelExecution(ctx, cancelCall(id, r, reason))
 	}
 	if errors.Is(err, enginecore.ErrOutcomeUnknown) {
-		if state, look := c.ExecutionState(ctx, id); look == nil && state.Terminal() {
+		if state, look := c.ExecutionState(ctx, id); look == nil && state.Ended() {
 			err = nil
 		}
 	}

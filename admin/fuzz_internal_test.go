@@ -5,15 +5,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // FuzzParseCursor reads any text as a cursor. An accepted cursor names an existing partition, and its text is parsed as
 // the same cursor.
 func FuzzParseCursor(f *testing.F) {
-	partitions := make([]enginecore.Partition, 16)
+	partitions := make([]keyspace.Partition, 16)
 	for i := range partitions {
-		partitions[i] = enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(2 * i)}
+		partitions[i] = keyspace.Partition{Family: keyspace.FlowFamily, Index: uint16(2 * i)}
 	}
 	for _, seed := range []string{"", "4.17.abcdef012345", "5.1.x", "30.0.", "65536.0.x", "4.18446744073709551616.x", "4", "4.-1.x", "4.1.a.b\x00"} {
 		f.Add(seed)

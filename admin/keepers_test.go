@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/admin"
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -29,7 +29,7 @@ func TestKeeperLag(t *testing.T) {
 			_, err := d.RunKeeperTask(d.ctx, task, runtime.KeeperConfig{})
 			require.NoError(t, err, "keepers have a task of this name")
 		}
-		client, p := d.core.Client(), enginecore.Partition{Family: enginecore.FlowFamily, Index: 1}
+		client, p := d.core.Client(), keyspace.Partition{Family: keyspace.FlowFamily, Index: 1}
 		due := client.B().Zadd().Key(d.core.Keys().IndexAttemptTimeout(p)).ScoreMember().ScoreMember(1, "nothing").Build()
 		require.NoError(t, client.Do(d.ctx, due).Error())
 		require.Greater(t, d.lags()["attempt_timeout"], 365*24*time.Hour, "it was due in 1970")

@@ -13,7 +13,10 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/recordstate"
 )
 
 // ErrCursor is returned for a cursor that no page of the same listing returned.
@@ -41,7 +44,7 @@ type ExecutionQuery struct {
 	// Lane selects executions of this lane.
 	Lane enginecore.LaneID
 	// States selects executions in any of these states.
-	States []enginecore.PublicState
+	States []fabrictype.NodeState
 	// Flow selects members of this flow. Only its members are read.
 	Flow enginecore.FlowID
 	// Tags selects executions that have all of these tags with these values.
@@ -63,7 +66,7 @@ type ExecutionQuery struct {
 func (q ExecutionQuery) Check() error {
 	var faults []error
 	if q.Index != "" {
-		if _, known := (&Client{}).indexKey(enginecore.Partition{}, "x", q.Index); !known {
+		if _, known := (&Client{}).indexKey(keyspace.Partition{}, "x", q.Index); !known {
 			faults = append(faults, fault("index", "%.40q is no index of a lane", string(q.Index)))
 		}
 		if q.Lane == "" {
@@ -80,17 +83,17 @@ func (q ExecutionQuery) Check() error {
 		faults = append(faults, fault("partition", "cannot be combined with a flow"))
 	}
 	if q.Lane != "" {
-		if _, err := enginecore.ParseLaneID(string(q.Lane)); err != nil {
+		if _, err := keyspace.ParseLaneID(string(q.Lane)); err != nil {
 			faults = append(faults, fault("lane", "%v", err))
 		}
 	}
 	if q.Flow != "" {
-		if _, err := enginecore.ParseFlowID(string(q.Flow)); err != nil {
+		if _, err := keyspace.ParseFlowID(string(q.Flow)); err != nil {
 			faults = append(faults, fmt.Errorf("%w: %w", ErrInvalid, err))
 		}
 	}
 	for _, state := range q.States {
-		if states := enginecore.PublicStates(); !slices.Contains(states, state) {
+		if states := recordstate.NodeStates(); !slices.Contains(states, state) {
 			faults = append(faults, fault("state", "%q: must be one of %s", state,
 				strings.Trim(fmt.Sprint(states), "[]")))
 		}
@@ -98,8 +101,8 @@ func (q ExecutionQuery) Check() error {
 	return errors.Join(faults...)
 }
 
-func (c *Client) indexKey(p enginecore.Partition, lane enginecore.LaneID, index Index) (string, bool) {
-	build, known := map[Index]func(enginecore.Partition, enginecore.LaneID) string{
+func (c *Client) indexKey(p keyspace.Partition, lane enginecore.LaneID, index Index) (string, bool) {
+	build, known := map[Index]func(keyspace.Partition, enginecore.LaneID) string{
 		IndexEligible: c.keys.LaneEligible, IndexDelayed: c.keys.LaneDelayed, IndexActive: c.keys.LaneActive,
 		IndexSuspended: c.keys.LaneSuspended, IndexTerminal: c.keys.LaneTerminal,
 		IndexBlockedDependencies: c.keys.LaneBlockedDependencies, IndexBlockedBudget: c.keys.LaneBlockedBudget,
@@ -188,11 +191,11 @@ func (c *Client) executionIDs(
 		if err != nil {
 			return nil, "", err
 		}
-		s.partitions = []enginecore.Partition{p}
-		s.key = func(p enginecore.Partition) string { return c.keys.FlowMembers(p, q.Flow) }
+		s.partitions = []keyspace.Partition{p}
+		s.key = func(p keyspace.Partition) string { return c.keys.FlowMembers(p, q.Flow) }
 	case q.Index != "":
 		s.sorted = true
-		s.key = func(p enginecore.Partition) string {
+		s.key = func(p keyspace.Partition) string {
 			key, _ := c.indexKey(p, q.Lane, q.Index)
 			return key
 		}
@@ -345,9 +348,8 @@ func typed[T ~string](texts []string) []T {
 type FlowQuery struct {
 	// Kind selects flows of this kind, which for a managed flow is its name.
 	Kind string
-	// States selects flows in any of these states: FlowOpen, FlowCompleted, FlowFailed or FlowCancelled of package
-	// enginecore.
-	States []enginecore.FlowState
+	// States selects flows in any of these states: open, completed, failed or cancelled.
+	States []string
 	// Tags selects flows that have all of these tags with these values.
 	Tags map[string]string
 	// WithTags sets FlowInfo.Tags, which costs one more read per flow.

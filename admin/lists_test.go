@@ -12,6 +12,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/recordstate"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -76,7 +78,7 @@ func TestListsSelectByQuery(t *testing.T) {
 		}
 		require.ElementsMatch(t, all, ids(admin.ExecutionQuery{}))
 		require.ElementsMatch(t, members, ids(admin.ExecutionQuery{Flow: flow}))
-		require.ElementsMatch(t, delayed, ids(admin.ExecutionQuery{States: []enginecore.PublicState{enginecore.PublicDelayed}}))
+		require.ElementsMatch(t, delayed, ids(admin.ExecutionQuery{States: []fabrictype.NodeState{fabrictype.NodeDelayed}}))
 		require.ElementsMatch(t, delayed, ids(admin.ExecutionQuery{Lane: lane, Index: admin.IndexDelayed}))
 		require.ElementsMatch(t, tagged, ids(admin.ExecutionQuery{Tags: map[string]string{"team.name": "x"}}))
 		require.Equal(t, all[5:6], ids(admin.ExecutionQuery{Tags: map[string]string{"n.n": "5"}, Lane: lane}))
@@ -88,7 +90,7 @@ func TestListsSelectByQuery(t *testing.T) {
 			require.EqualValues(t, "lane-2", e.Lane)
 			break // a loop may end early
 		}
-		for _, q := range []admin.FlowQuery{{}, {Kind: "build"}, {States: []enginecore.FlowState{enginecore.FlowOpen}}} {
+		for _, q := range []admin.FlowQuery{{}, {Kind: "build"}, {States: []string{recordstate.FlowOpen}}} {
 			page, err := d.ListFlows(d.ctx, q, "", 0)
 			require.NoError(t, err)
 			require.Len(t, page.Flows, 1, "%+v", q)
@@ -119,7 +121,7 @@ func TestListsHaveNoGaps(t *testing.T) {
 			}
 		}
 		for _, q := range []admin.ExecutionQuery{
-			{}, {States: []enginecore.PublicState{enginecore.PublicWaiting}}, {Lane: lane, Index: admin.IndexEligible},
+			{}, {States: []fabrictype.NodeState{fabrictype.NodeWaiting}}, {Lane: lane, Index: admin.IndexEligible},
 		} {
 			found := d.executions(q, 10, func() {
 				for range 3 {

@@ -11,6 +11,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/recordstate"
 )
 
 // The nodes of runs that were submitted whole have no separate hashes: the library reads and lists them.
@@ -33,10 +35,10 @@ const nodesPerRead = 100
 
 // readNodes reads fields and tags of those executions that are nodes and exist.
 func (c *Client) readNodes(ctx context.Context, ids []string, fields []string) (map[string]nodeRecord, error) {
-	byPartition := map[enginecore.Partition][]enginecore.ExecutionID{}
+	byPartition := map[keyspace.Partition][]enginecore.ExecutionID{}
 	for _, text := range ids {
 		if id := enginecore.ExecutionID(text); isNode(id) {
-			p, err := id.Partition()
+			p, err := keyspace.PartitionOf(id)
 			if err != nil {
 				return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 			}
@@ -87,11 +89,11 @@ func (c *Client) nodeResult(ctx context.Context, id enginecore.ExecutionID) ([]b
 func (i Index) isOfIndex(e Execution) (is, known bool) {
 	switch i {
 	case IndexActive:
-		return e.Phase == enginecore.PhaseActive, true
+		return e.Phase == recordstate.PhaseActive, true
 	case IndexTerminal:
-		return e.Phase == enginecore.PhaseTerminal, true
+		return e.Phase == recordstate.PhaseTerminal, true
 	case IndexBlockedDependencies:
-		return e.Eligibility == enginecore.EligibilityBlockedByDeps, true
+		return e.Eligibility == recordstate.EligibilityBlockedByDeps, true
 	}
 	return false, false
 }
@@ -101,14 +103,14 @@ const nodesCursor = "nodes."
 
 // nodeIDs lists nodes from a cursor on, about limit of them.
 func (c *Client) nodeIDs(
-	ctx context.Context, q ExecutionQuery, partitions []enginecore.Partition, cursor string, limit int,
+	ctx context.Context, q ExecutionQuery, partitions []keyspace.Partition, cursor string, limit int,
 ) (ids []string, next string, err error) {
 	if limit <= 0 {
 		limit = defaultLimit
 	}
 	index, rest, _ := strings.Cut(strings.TrimPrefix(cursor, nodesCursor), ".")
 	number, err := strconv.ParseUint(index, 10, 16)
-	at := slices.IndexFunc(partitions, func(p enginecore.Partition) bool { return uint64(p.Index) == number })
+	at := slices.IndexFunc(partitions, func(p keyspace.Partition) bool { return uint64(p.Index) == number })
 	if err != nil || at < 0 {
 		return nil, "", fmt.Errorf("%w: %.80q", ErrCursor, cursor)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // QuotaSpec describes a quota policy for CreateQuota.
@@ -40,7 +41,7 @@ func (n *QuotaSpec) prepare() error {
 	return errors.Join(faults...)
 }
 
-func (c *Client) quotaPartition(id enginecore.QuotaPolicyID) (enginecore.Partition, error) {
+func (c *Client) quotaPartition(id enginecore.QuotaPolicyID) (keyspace.Partition, error) {
 	p, err := c.core.Partitioning().QuotaPartition(id)
 	if err != nil {
 		return p, fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -132,7 +133,7 @@ func (c *Client) quota(ctx context.Context, id enginecore.QuotaPolicyID) (Quota,
 // iteration.
 func (c *Client) Quotas(ctx context.Context) iter.Seq2[enginecore.QuotaPolicyID, error] {
 	s := source{
-		partitions: partitionsOf(enginecore.QuotaFamily, c.core.Partitioning().Quota), key: c.keys.IndexQuotaPolicies,
+		partitions: partitionsOf(keyspace.QuotaFamily, c.core.Partitioning().Quota), key: c.keys.IndexQuotaPolicies,
 	}
 	return all(func(cursor string) ([]enginecore.QuotaPolicyID, string, error) {
 		ids, next, err := c.scan(ctx, s, cursor, 0)

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/admin"
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 )
 
@@ -29,7 +29,7 @@ func TestBadReasons(t *testing.T) {
 				require.ErrorContains(t, err, `reason "`)
 			}
 		}
-		require.NotEqual(t, enginecore.PublicCancelled, d.state(id))
+		require.NotEqual(t, fabrictype.NodeCancelled, d.state(id))
 		info, err := d.Flow(d.ctx, flow)
 		require.NoError(t, err)
 		require.Empty(t, info.CancelReason)

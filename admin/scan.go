@@ -11,13 +11,13 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // source is a set that is kept in one key of each partition.
 type source struct {
-	partitions []enginecore.Partition
-	key        func(enginecore.Partition) string
+	partitions []keyspace.Partition
+	key        func(keyspace.Partition) string
 	sorted     bool // sorted sets
 }
 
@@ -37,7 +37,7 @@ func (c *Client) scan(ctx context.Context, s source, cursor string, limit int) (
 // With each member comes its partition.
 func (c *Client) scanPlaces(
 	ctx context.Context, s source, cursor string, limit int,
-) (ids []string, next string, places []enginecore.Partition, err error) {
+) (ids []string, next string, places []keyspace.Partition, err error) {
 	if limit <= 0 {
 		limit = defaultLimit
 	}
@@ -78,11 +78,11 @@ type place struct {
 }
 
 // text is "<partition>.<cursor>.<server>".
-func (at place) text(p enginecore.Partition) string {
+func (at place) text(p keyspace.Partition) string {
 	return fmt.Sprintf("%d.%d.%s", p.Index, at.cursor, at.server)
 }
 
-func parseCursor(text string, partitions []enginecore.Partition) (at int, from place, err error) {
+func parseCursor(text string, partitions []keyspace.Partition) (at int, from place, err error) {
 	if text == "" {
 		return 0, place{}, nil
 	}
@@ -92,7 +92,7 @@ func parseCursor(text string, partitions []enginecore.Partition) (at int, from p
 	from.server = server
 	var err2 error
 	from.cursor, err2 = strconv.ParseUint(cursor, 10, 64)
-	at = slices.IndexFunc(partitions, func(p enginecore.Partition) bool { return uint64(p.Index) == number })
+	at = slices.IndexFunc(partitions, func(p keyspace.Partition) bool { return uint64(p.Index) == number })
 	if err1 != nil || err2 != nil || at < 0 {
 		return 0, place{}, fmt.Errorf("%w: %.80q", ErrCursor, text)
 	}
@@ -141,7 +141,7 @@ func (c *Client) look(ctx context.Context, s source, seen *glimpse, from int) er
 
 // scanOne continues the scan of one set, or begins anew when another server, or another run of it, has the set by now.
 func (c *Client) scanOne(
-	ctx context.Context, s source, p enginecore.Partition, from place, count int,
+	ctx context.Context, s source, p keyspace.Partition, from place, count int,
 ) (found []string, next place, err error) {
 	deadline := time.Now().Add(readPatience)
 	for {
@@ -187,7 +187,7 @@ func passes(err error) bool {
 
 // scanOn reads a part of one set and, on the same connection, the id of the server that returns it.
 func (c *Client) scanOn(
-	ctx context.Context, s source, p enginecore.Partition, cursor uint64, count int,
+	ctx context.Context, s source, p keyspace.Partition, cursor uint64, count int,
 ) ([]string, place, error) {
 	wire, release := c.client.Dedicate()
 	// A connection on which the client library has waited for ctx is unsubscribed from everything when it is released.

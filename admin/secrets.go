@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 )
 
@@ -35,8 +34,8 @@ func (s Secret) check() error {
 type SecretRotation struct {
 	// Rotated is the number of partitions that this call changed, Unchanged the number that used the secret before.
 	Rotated, Unchanged int
-	// Failed has the partitions that still use another secret, with the error of each.
-	Failed map[enginecore.Partition]error
+	// Failed has the tags of the partitions that still use another secret, such as {fp:7}, with the error of each.
+	Failed map[string]error
 }
 
 // RotateSecret makes a secret the one that signs tokens, in every partition, each in a separate atomic step. Tokens

@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/contractsignal"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 )
 
 // Signal is a signal for DeliverSignal.
@@ -45,8 +46,10 @@ type Delivery struct {
 	// Duplicate reports whether a signal with the same idempotency key was delivered before, so that nothing was
 	// changed.
 	Duplicate bool
-	// Effect is the effect of the signal; empty for a duplicate.
-	Effect enginecore.SignalEffect
+	// Effect is the effect of the signal, empty for a duplicate: no_op, when nothing waits for this signal;
+	// appended_to_waitpoint, when the wait continues; buffered_for_pending_waitpoint, when the signal is kept until
+	// something waits; or resume_condition_satisfied, when the wait is over.
+	Effect string
 }
 
 // DeliverSignal delivers a signal to an open waitpoint, in one atomic step. An execution whose wait the signal ends
@@ -86,13 +89,13 @@ func (c *Client) deliver(ctx context.Context, s Signal, lane enginecore.LaneID) 
 		return Delivery{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	reply, err := c.core.DeliverSignal(ctx, enginerpc.DeliverSignalCall{LaneID: lane, Signal: signal})
-	if !errors.Is(err, enginecore.ErrWaitpointPendingUseBufferScript) {
+	if !errors.Is(err, errorcode.WaitpointPendingUseBufferScript) {
 		return Delivery{reply.SignalID, reply.Status == enginerpc.StatusDuplicate,
-			enginecore.SignalEffect(reply.Effect)}, err
+			reply.Effect}, err
 	}
 	kept, err := c.core.BufferSignalForPendingWaitpoint(ctx,
 		enginerpc.BufferSignalForPendingWaitpointCall{Signal: signal})
-	return Delivery{kept.SignalID, kept.Status == enginerpc.StatusDuplicate, enginecore.SignalEffect(kept.Effect)}, err
+	return Delivery{kept.SignalID, kept.Status == enginerpc.StatusDuplicate, kept.Effect}, err
 }
 
 func (s Signal) wire(now time.Time) enginerpc.Signal {

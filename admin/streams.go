@@ -37,9 +37,10 @@ type Frame struct {
 type Frames struct {
 	Frames []Frame
 	// ClosedAt is when the stream was closed, for ClosedReason; zero while the stream is open, and for an attempt
-	// without frames.
+	// without frames. ClosedReason is attempt_success, attempt_failure or attempt_cancelled; expired after a deadline;
+	// lease_expired or reclaimed after the loss of the worker; or suspension_timeout or dependency_impossible.
 	ClosedAt     time.Time
-	ClosedReason enginecore.StreamCloseReason
+	ClosedReason string
 }
 
 var (
@@ -71,7 +72,7 @@ func (c *Client) ReadStream(
 	if err != nil {
 		return Frames{}, of(err, "read stream of", "execution", string(id))
 	}
-	frames := Frames{ClosedAt: reply.ClosedAt, ClosedReason: enginecore.StreamCloseReason(reply.ClosedReason)}
+	frames := Frames{ClosedAt: reply.ClosedAt, ClosedReason: reply.ClosedReason}
 	for _, f := range reply.Frames {
 		frame := Frame{f.ID, make(map[string][]byte, len(f.Fields))}
 		for _, field := range f.Fields {
@@ -224,5 +225,5 @@ func (c *Client) closed(
 		return Frames{}, err
 	}
 	r := hashrecord.Read(results[0], fields)
-	return Frames{ClosedAt: r.Time("closed_at"), ClosedReason: enginecore.StreamCloseReason(r["closed_reason"])}, nil
+	return Frames{ClosedAt: r.Time("closed_at"), ClosedReason: r["closed_reason"]}, nil
 }

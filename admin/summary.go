@@ -6,20 +6,22 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
 // FlowSummary counts the members of a flow.
 type FlowSummary struct {
-	// State is the state that follows from the members; empty before the first count. Members that a join no longer
+	// State is the state that follows from the members: open, running if members are active, blocked if members wait and
+	// none is active, completed, failed or cancelled. It is empty before the first count. Members that a join no longer
 	// needs do not make a flow fail.
-	State enginecore.FlowState
+	State string
 	// Members is the number of members, Counted the number of those that the counts cover: all of them or, for a large
 	// flow, a random sample.
 	Members, Counted int
 	// ByState counts members by state. States without members are missing.
-	ByState map[enginecore.PublicState]int
+	ByState map[fabrictype.NodeState]int
 	// UpdatedAt is when the counts last changed, by the engine's clock.
 	UpdatedAt time.Time
 }
@@ -48,13 +50,13 @@ func (c *Client) FlowSummary(ctx context.Context, id enginecore.FlowID) (FlowSum
 	}
 	r := hashrecord.Record(stored)
 	s := FlowSummary{
-		State: enginecore.FlowState(r["public_flow_state"]), Members: int(r.Int("total_members")),
+		State: r["public_flow_state"], Members: int(r.Int("total_members")),
 		Counted:   int(r.Int("sampled_members")),
-		UpdatedAt: r.Time("last_summary_update_at"), ByState: make(map[enginecore.PublicState]int),
+		UpdatedAt: r.Time("last_summary_update_at"), ByState: make(map[fabrictype.NodeState]int),
 	}
 	for field := range r {
 		if state, ok := strings.CutPrefix(field, membersPrefix); ok && r.Int(field) > 0 {
-			s.ByState[enginecore.PublicState(state)] = int(r.Int(field))
+			s.ByState[fabrictype.NodeState(state)] = int(r.Int(field))
 		}
 	}
 	return s, nil

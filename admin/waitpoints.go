@@ -13,6 +13,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/recordstate"
 )
 
 // Waitpoint is an open waitpoint of an execution.
@@ -20,8 +22,8 @@ type Waitpoint struct {
 	ID enginecore.WaitpointID
 	// Key is the name that the creator of the waitpoint chose.
 	Key string
-	// State is WaitpointPending or WaitpointActive of package enginecore.
-	State enginecore.WaitpointState
+	// State is active, or pending if the waitpoint was made before its wait.
+	State string
 	// Token authorizes signals to the waitpoint. Handle it like a password.
 	Token string
 	// Signals are the names of the signals that count; empty means that all names count.
@@ -50,7 +52,7 @@ func (c *Client) waitpoints(ctx context.Context, id enginecore.ExecutionID) ([]W
 	if _, err := c.coreOf(ctx, id); err != nil {
 		return nil, err
 	}
-	p, err := id.Partition()
+	p, err := keyspace.PartitionOf(id)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +83,7 @@ func (c *Client) waitpoints(ctx context.Context, id enginecore.ExecutionID) ([]W
 }
 
 func (c *Client) openWaitpoints(
-	ctx context.Context, p enginecore.Partition, ids []enginecore.WaitpointID,
+	ctx context.Context, p keyspace.Partition, ids []enginecore.WaitpointID,
 ) ([]Waitpoint, error) {
 	var commands []rueidis.Completed
 	for _, id := range ids {
@@ -96,8 +98,8 @@ func (c *Client) openWaitpoints(
 	var matchers []int64
 	for i, id := range ids {
 		r := hashrecord.Read(results[2*i], waitpointFields)
-		state := enginecore.WaitpointState(r["state"])
-		if (state != enginecore.WaitpointPending && state != enginecore.WaitpointActive) || r["waitpoint_token"] == "" {
+		state := r["state"]
+		if (state != recordstate.WaitpointPending && state != recordstate.WaitpointActive) || r["waitpoint_token"] == "" {
 			continue
 		}
 		open = append(open, Waitpoint{
@@ -111,7 +113,7 @@ func (c *Client) openWaitpoints(
 }
 
 // nameSignals fills in which signals waitpoints wait for.
-func (c *Client) nameSignals(ctx context.Context, p enginecore.Partition, open []Waitpoint, matchers []int64) error {
+func (c *Client) nameSignals(ctx context.Context, p keyspace.Partition, open []Waitpoint, matchers []int64) error {
 	var commands []rueidis.Completed
 	var whose []int
 	for i, count := range matchers {

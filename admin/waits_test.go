@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/recordstate"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -36,7 +37,7 @@ func TestWaitpointsAndSignals(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, open, 1)
 		require.Equal(t, "approval", open[0].Key)
-		require.Equal(t, enginecore.WaitpointActive, open[0].State)
+		require.Equal(t, recordstate.WaitpointActive, open[0].State)
 		require.Equal(t, []string{"yes", "no"}, open[0].Signals)
 		signal := admin.Signal{
 			Execution: id, Waitpoint: open[0].ID, Token: "k1:" + uuid.NewString(), Name: "yes", Payload: []byte(`{"by":"ann"}`), IdempotencyKey: "1",
@@ -47,8 +48,8 @@ func TestWaitpointsAndSignals(t *testing.T) {
 		signal.Name, signal.IdempotencyKey = "other", "0"
 		delivery, err := d.DeliverSignal(d.ctx, signal)
 		require.NoError(t, err)
-		require.NotEqual(t, enginecore.SignalResumed, delivery.Effect)
-		require.Equal(t, enginecore.PublicSuspended, d.state(id))
+		require.NotEqual(t, recordstate.SignalResumed, delivery.Effect)
+		require.Equal(t, fabrictype.NodeSuspended, d.state(id))
 		again, err := d.DeliverSignal(d.ctx, signal)
 		require.NoError(t, err)
 		require.True(t, again.Duplicate)
@@ -56,8 +57,8 @@ func TestWaitpointsAndSignals(t *testing.T) {
 		signal.Name, signal.IdempotencyKey = "yes", "1"
 		delivery, err = d.DeliverSignal(d.ctx, signal)
 		require.NoError(t, err)
-		require.Equal(t, enginecore.SignalResumed, delivery.Effect)
-		require.Equal(t, enginecore.PublicWaiting, d.state(id))
+		require.Equal(t, recordstate.SignalResumed, delivery.Effect)
+		require.Equal(t, fabrictype.NodeWaiting, d.state(id))
 		open, err = d.Waitpoints(d.ctx, id)
 		require.NoError(t, err)
 		require.Empty(t, open)
@@ -103,7 +104,7 @@ func TestSignalsToRunsAreChecked(t *testing.T) {
 		}
 		delivery, err := d.DeliverSignal(d.ctx, signal)
 		require.NoError(t, err)
-		require.Equal(t, enginecore.SignalResumed, delivery.Effect)
+		require.Equal(t, recordstate.SignalResumed, delivery.Effect)
 		result, err := run.Result(d.ctx)
 		require.NoError(t, err)
 		require.Equal(t, map[string]int{"n": 5}, result)
@@ -182,6 +183,6 @@ func TestStreams(t *testing.T) {
 		d.Complete(x, "done")
 		frames, err = d.TailStream(d.ctx, id, 0, frames.Frames[0].ID, admin.MaxTailWait, 0)
 		require.NoError(t, err)
-		require.Equal(t, enginecore.StreamAttemptSucceeded, frames.ClosedReason)
+		require.Equal(t, recordstate.StreamAttemptSucceeded, frames.ClosedReason)
 	})
 }

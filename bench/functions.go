@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -140,11 +141,11 @@ const costLane = "cost"
 
 // contract walks executions without a flow through their life.
 func (c *costs) contract() error {
-	partition := enginecore.Partition{Family: enginecore.FlowFamily, Index: 0}
+	partition := keyspace.Partition{Family: keyspace.FlowFamily, Index: 0}
 	ids := make([]enginecore.ExecutionID, functionCalls)
 	leases := make([]enginerpc.ClaimExecutionReply, functionCalls)
 	for i := range ids {
-		ids[i] = enginecore.NewExecutionID(partition)
+		ids[i] = keyspace.NewExecutionID(partition)
 	}
 	grant := enginerpc.IssueClaimGrantCall{Grant: enginerpc.Grant{
 		WorkerID: "w", WorkerInstanceID: "w-1", LaneID: costLane, GrantTTL: 5 * time.Second,
@@ -174,7 +175,7 @@ func (c *costs) contract() error {
 				reply, err := c.core.ClaimExecution(c.ctx, enginerpc.ClaimExecutionCall{
 					ExecutionID: ids[i], WorkerID: "w", WorkerInstanceID: "w-1", LaneID: costLane,
 					LeaseID: enginecore.LeaseID(uuid.NewString()), LeaseTTL: time.Minute, RenewBefore: 40 * time.Second,
-					AttemptID: enginecore.AttemptID(uuid.NewString()),
+					AttemptID: keyspace.AttemptID(uuid.NewString()),
 				})
 				leases[i] = reply
 				return reply, err
@@ -213,7 +214,7 @@ func (c *costs) contract() error {
 
 // composite walks chains of two nodes through their life.
 func (c *costs) composite() error {
-	partition := enginecore.Partition{Family: enginecore.FlowFamily, Index: 1}
+	partition := keyspace.Partition{Family: keyspace.FlowFamily, Index: 1}
 	request := enginerpc.ClaimRequest{
 		LaneID: costLane, WorkerID: "w", WorkerInstanceID: "w-1", Count: 1, LeaseTTL: time.Minute, Kinds: "\nnoop\n",
 	}
@@ -308,7 +309,7 @@ func (c *costs) composite() error {
 	return nil
 }
 
-func (c *costs) rerun(p enginecore.Partition, node enginerpc.ClaimedExecution) enginerpc.RerunCall {
+func (c *costs) rerun(p keyspace.Partition, node enginerpc.ClaimedExecution) enginerpc.RerunCall {
 	return enginerpc.RerunCall{
 		Partition: p, FlowID: node.FlowID, RerunID: "bench", Mode: "node", Actor: "bench", Begin: true,
 		Nodes: []enginecore.ExecutionID{node.ExecutionID},
@@ -316,7 +317,7 @@ func (c *costs) rerun(p enginecore.Partition, node enginerpc.ClaimedExecution) e
 }
 
 func (c *costs) completion(
-	p enginecore.Partition, claimed enginerpc.ClaimedExecution, next enginerpc.ClaimRequest,
+	p keyspace.Partition, claimed enginerpc.ClaimedExecution, next enginerpc.ClaimRequest,
 ) enginerpc.CompleteCall {
 	next.ClaimID = uuid.NewString()
 	return enginerpc.CompleteCall{

@@ -7,6 +7,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // joinedFlow is a flow of two executions and a third that waits for any one of them.
@@ -66,7 +67,7 @@ func (c *costs) groups() error {
 
 // newJoin creates a flow with its executions and edges, none of which is applied yet.
 func (c *costs) newJoin(f *joinedFlow) error {
-	p := enginecore.Partition{Family: enginecore.FlowFamily, Index: 2}
+	p := keyspace.Partition{Family: keyspace.FlowFamily, Index: 2}
 	f.id = enginecore.FlowID(uuid.NewString())
 	if _, err := c.core.CreateFlow(c.ctx,
 		enginerpc.CreateFlowCall{Partition: p, FlowID: f.id, FlowKind: "cost", Namespace: "bench"}); err != nil {
@@ -74,7 +75,7 @@ func (c *costs) newJoin(f *joinedFlow) error {
 	}
 	revision := int64(0)
 	for name, id := range map[string]*enginecore.ExecutionID{"winner": &f.winner, "loser": &f.loser, "join": &f.join} {
-		*id = enginecore.ExecutionIDFor(p, f.id, name)
+		*id = keyspace.ExecutionIDFor(p, f.id, name)
 		_, err := c.core.CreateExecution(c.ctx, enginerpc.CreateExecutionCall{
 			ExecutionID: *id, Namespace: "bench", LaneID: costLane, ExecutionKind: "noop", CreatorIdentity: "bench",
 			PartitionID: "2",
@@ -102,7 +103,7 @@ func (c *costs) newJoin(f *joinedFlow) error {
 }
 
 func (f joinedFlow) edge(upstream enginecore.ExecutionID) enginecore.EdgeID {
-	return enginecore.EdgeIDFor(f.id, string(upstream), "join")
+	return keyspace.EdgeIDFor(f.id, string(upstream), "join")
 }
 
 // fire applies both edges and lets one succeed, so that the group owes the cancelling of the other upstream.

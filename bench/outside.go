@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // outsideKind is the activity of executions that another program creates.
@@ -48,10 +49,10 @@ func (o *outside) handler() activity.Handler {
 
 // create creates an execution in a partition.
 func (o *outside) create(
-	ctx context.Context, p enginecore.Partition, change ...func(*enginerpc.CreateExecutionCall),
+	ctx context.Context, p keyspace.Partition, change ...func(*enginerpc.CreateExecutionCall),
 ) (enginecore.ExecutionID, error) {
 	call := enginerpc.CreateExecutionCall{
-		ExecutionID: enginecore.NewExecutionID(p), Namespace: "default", LaneID: "default", ExecutionKind: outsideKind,
+		ExecutionID: keyspace.NewExecutionID(p), Namespace: "default", LaneID: "default", ExecutionKind: outsideKind,
 		CreatorIdentity: "bench", InputPayload: []byte("false"),
 	}
 	for _, c := range change {
@@ -62,7 +63,7 @@ func (o *outside) create(
 }
 
 // partition returns another partition each time.
-func (o *outside) partition() enginecore.Partition {
+func (o *outside) partition() keyspace.Partition {
 	list := o.core.Partitioning().FlowPartitions()
 	o.next++
 	return list[o.next%len(list)]
@@ -110,7 +111,7 @@ func (o *outside) retried(ctx context.Context) (time.Duration, error) {
 }
 
 // ended creates an execution and cancels it before it starts.
-func (o *outside) ended(ctx context.Context, p enginecore.Partition) (enginecore.ExecutionID, error) {
+func (o *outside) ended(ctx context.Context, p keyspace.Partition) (enginecore.ExecutionID, error) {
 	id, err := o.create(ctx, p, delayed)
 	if err != nil {
 		return id, err
@@ -176,7 +177,7 @@ func (o *outside) followed(ctx context.Context) (time.Duration, error) {
 }
 
 // link makes one execution depend on another, in a flow of the two.
-func (o *outside) link(ctx context.Context, p enginecore.Partition, up, down enginecore.ExecutionID) error {
+func (o *outside) link(ctx context.Context, p keyspace.Partition, up, down enginecore.ExecutionID) error {
 	flow, edge := enginecore.FlowID(uuid.NewString()), enginecore.EdgeID(uuid.NewString())
 	if _, err := o.core.CreateFlow(ctx, enginerpc.CreateFlowCall{
 		Partition: p, FlowID: flow, FlowKind: "bench", Namespace: "default",

@@ -8,13 +8,14 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // costBatch is how many runs the measured submission of several creates.
 const costBatch = 16
 
 // costGraph is a chain of two nodes in a lane.
-func costGraph(p enginecore.Partition, hash string, lane enginecore.LaneID) enginerpc.PutGraphCall {
+func costGraph(p keyspace.Partition, hash string, lane enginecore.LaneID) enginerpc.PutGraphCall {
 	policy := []byte(`{"max_reclaim_count":5,"input":{"input":true}}`)
 	carries := func(ordinal byte) []byte { return []byte{ordinal, 0, 4} } // success_only, with the result
 	return enginerpc.PutGraphCall{
@@ -30,7 +31,7 @@ func costGraph(p enginecore.Partition, hash string, lane enginecore.LaneID) engi
 func newGraphHash() string { return strings.ReplaceAll(uuid.NewString(), "-", "") }
 
 // costRuns creates runs of a graph that the partition has.
-func costRuns(p enginecore.Partition, hash string, count int) enginerpc.SubmitCall {
+func costRuns(p keyspace.Partition, hash string, count int) enginerpc.SubmitCall {
 	call := enginerpc.SubmitCall{
 		Partition: p, Graph: hash, GraphHash: "g", FlowName: "cost", Namespace: "bench",
 		Runs: make([]enginerpc.SubmitRun, count),
@@ -38,13 +39,13 @@ func costRuns(p enginecore.Partition, hash string, count int) enginerpc.SubmitCa
 	for i := range call.Runs {
 		run := uuid.NewString()
 		call.Runs[i] = enginerpc.SubmitRun{
-			FlowID: enginecore.FlowIDFor("bench", "cost", run), RunID: run, InputHash: "i", Input: make([]byte, 256),
+			FlowID: keyspace.FlowIDFor("bench", "cost", run), RunID: run, InputHash: "i", Input: make([]byte, 256),
 		}
 	}
 	return call
 }
 
-func (c *costs) submit(p enginecore.Partition, hash string, count int) (enginerpc.SubmitReply, error) {
+func (c *costs) submit(p keyspace.Partition, hash string, count int) (enginerpc.SubmitReply, error) {
 	reply, err := c.core.Submit(c.ctx, costRuns(p, hash, count))
 	for _, o := range reply.Outcomes {
 		if err == nil && o.Code != string(enginerpc.StatusOK) {
@@ -55,7 +56,7 @@ func (c *costs) submit(p enginecore.Partition, hash string, count int) (enginerp
 }
 
 // submissions stores graphs and creates runs of them. The runs in the lane costLane are for the measurements after it.
-func (c *costs) submissions(p enginecore.Partition) error {
+func (c *costs) submissions(p keyspace.Partition) error {
 	const otherLane = "others"
 	graphs := make([]string, functionCalls)
 	err := measured(c, "ffx_put_graph (2 nodes)", func(i int) (enginerpc.PutGraphReply, error) {

@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -219,7 +220,7 @@ func claimCost(ctx context.Context, e *runtime.Engine) (float64, error) {
 					len(reply.Executions))
 			}
 			claimed := reply.Executions[0]
-			partition, err := claimed.ExecutionID.Partition() // on one server, a claim searches all of them
+			partition, err := keyspace.PartitionOf(claimed.ExecutionID) // on one server, a claim searches all of them
 			if err != nil {
 				return 0, err
 			}

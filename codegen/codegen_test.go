@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	lualib "github.com/yuin/gopher-lua"
+	gopherlua "github.com/yuin/gopher-lua"
 )
 
 func sampleText(t *testing.T) string {
@@ -143,7 +143,7 @@ func TestLuaScopes(t *testing.T) {
 func TestRegistrationUnpacksArguments(t *testing.T) {
 	t.Parallel()
 	l := sampleLibrary(t)
-	state := lualib.NewState()
+	state := gopherlua.NewState()
 	defer state.Close()
 	const harness = `
 redis, registered = {}, {}
@@ -239,7 +239,8 @@ func TestGeneratedGoParses(t *testing.T) {
 	for name, emit := range map[string]func() (string, error){
 		"keys":   func() (string, error) { return emitGoKeys(l) },
 		"shared": func() (string, error) { return emitShared(l, plans) },
-		"errors": func() (string, error) { return emitErrors(l) },
+		"errors": func() (string, error) { return emitPublicErrors(l) },
+		"codes":  func() (string, error) { return emitInternalErrors(l) },
 		"golden": func() (string, error) { return emitGolden(plans) },
 	} {
 		if _, err := emit(); err != nil {

@@ -1,7 +1,7 @@
 // Command codegen reads the contract headers above the functions in lua and generates everything that would otherwise
 // be counted or repeated manually: the key builders on both sides, the unpacking of KEYS and ARGV and the registration
 // in Lua, the typed calls and golden wire tests in internal/enginerpc, the encoders and decoders of messages and texts
-// on both sides, and the error codes in enginecore. It prints the function reference.
+// on both sides, and the error codes in enginecore and errorcode. It prints the function reference.
 //
 //	go run ./codegen                      write all generated files
 //	go run ./codegen -check               write nothing; list files that differ and exit with 1

@@ -16,7 +16,7 @@ func emitCalls(plans []*plan) (string, error) {
 		emitEncode(&g, p)
 		emitDecode(&g, p)
 	}
-	return g.file("enginerpc", "context", "time", vocabularyPackage)
+	return g.file("enginerpc", "context", "time")
 }
 
 func emitCallType(g *goSource, p *plan) {
@@ -131,7 +131,7 @@ func emitMethod(g *goSource, p *plan) {
 	if len(p.errors) > 0 {
 		var codes []string
 		for _, e := range p.errors {
-			codes = append(codes, errorConst(e.code))
+			codes = append(codes, errorName(e.code))
 		}
 		notes = append(notes, "Error codes: "+strings.Join(codes, ", ")+".")
 	}
@@ -153,5 +153,3 @@ func emitMethod(g *goSource, p *plan) {
 	g.line("func (%s) info() callInfo {\n\treturn callInfo{%s}\n}\n", p.callType(),
 		strings.Join(append([]string{fmt.Sprintf("name: %q", p.wireName())}, set...), ", "))
 }
-
-func errorConst(code string) string { return "Err" + exported(code) }

@@ -45,7 +45,7 @@ func emitGoKeys(l *library) (string, error) {
 			inner += "Key"
 		}
 		tag := "partition.Tag()"
-		outer := append([]string{"partition enginecore.Partition"}, decls...)
+		outer := append([]string{"partition keyspace.Partition"}, decls...)
 		note := ""
 		if t.tagFromExecution() {
 			tag, outer = "executionID.Tag()", decls
@@ -62,7 +62,7 @@ func emitGoKeys(l *library) (string, error) {
 			emitKeyParser(&g, t)
 		}
 	}
-	return g.file("enginerpc", "strconv", "strings", vocabularyPackage)
+	return g.file("enginerpc", "strconv", "strings")
 }
 
 // emitKeyParser writes the method that takes a key of a template apart.

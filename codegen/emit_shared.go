@@ -53,7 +53,7 @@ func emitShared(l *library, plans []*plan) (string, error) {
 			emitStructDecode(&g, n.name, n.fields)
 		}
 	}
-	return g.file("enginerpc", "time", vocabularyPackage)
+	return g.file("enginerpc", "time")
 }
 
 func usesRecord(fields []field, name string, l *library) bool {
@@ -66,61 +66,4 @@ func usesRecord(fields []field, name string, l *library) bool {
 		}
 	}
 	return false
-}
-
-// emitErrors writes the error codes.
-func emitErrors(l *library) (string, error) {
-	type entry struct {
-		code    string
-		details []field
-		users   []string
-	}
-	byCode := map[string]*entry{}
-	for _, f := range l.functions {
-		for _, e := range f.errors {
-			x := byCode[e.code]
-			if x == nil {
-				x = &entry{code: e.code}
-				byCode[e.code] = x
-			}
-			if len(e.details) > len(x.details) {
-				x.details = e.details
-			}
-			x.users = append(x.users, f.name)
-		}
-	}
-	var codes []string
-	for c := range byCode {
-		codes = append(codes, c)
-	}
-	slices.Sort(codes)
-	var g goSource
-	g.line("// Error codes of the library. Compare with errors.Is.\nconst (")
-	for _, c := range codes {
-		x := byCode[c]
-		doc := fmt.Sprintf("%s comes from %s.", errorConst(c), strings.Join(x.users, ", "))
-		if len(x.details) > 0 {
-			var names []string
-			for _, d := range x.details {
-				names = append(names, d.name)
-			}
-			doc += " Details: " + strings.Join(names, ", ") + "."
-		}
-		g.comment("\t", doc)
-		g.line("\t%s Code = %q", errorConst(c), c)
-	}
-	g.line(")\n")
-	g.line("// detailIndex is the place of a named detail of code, or -1.")
-	g.line("func detailIndex(code Code, name string) int {\n\tswitch code {")
-	for _, c := range codes {
-		if x := byCode[c]; len(x.details) > 0 {
-			g.line("\tcase %s:\n\t\tswitch name {", errorConst(c))
-			for i, d := range x.details {
-				g.line("\t\tcase %q:\n\t\t\treturn %d", d.name, i)
-			}
-			g.line("\t\t}")
-		}
-	}
-	g.line("\t}\n\treturn -1\n}\n")
-	return g.file("enginecore")
 }

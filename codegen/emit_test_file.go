@@ -21,7 +21,7 @@ const (
 )
 
 var sampleTags = map[string]string{
-	flowFamily: sampleTag, "enginecore.BudgetFamily": "{b:7}", "enginecore.QuotaFamily": "{q:7}",
+	flowFamily: sampleTag, "keyspace.BudgetFamily": "{b:7}", "keyspace.QuotaFamily": "{q:7}",
 }
 
 // sampleOf makes a value that shows where it came from. Bytes are not valid UTF-8.
@@ -80,7 +80,7 @@ func emitGolden(plans []*plan) (string, error) {
 			p.wireName(), p.callType(), p.callType())
 	}
 	g.line("\t}\n}\n")
-	return g.file("enginerpc", "time", vocabularyPackage)
+	return g.file("enginerpc", "time")
 }
 
 func stringSlice(list []string) string {
@@ -108,7 +108,7 @@ func goldenLiteral(p *plan) string {
 	var parts []string
 	add := func(name, value string) { parts = append(parts, name+": "+value) }
 	if p.tagArg == "" && !p.keyless {
-		add("Partition", "enginecore.Partition{Family: "+p.family()+", Index: 7}")
+		add("Partition", "keyspace.Partition{Family: "+p.family()+", Index: 7}")
 	}
 	for _, e := range p.extras {
 		s := sampleOf(e.wire, p.extraKind[e.wire].name)

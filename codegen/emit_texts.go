@@ -38,7 +38,7 @@ func emitTexts(l *library) (string, error) {
 			emitTextDecoder(&g, m)
 		}
 	}
-	return g.file("enginerpc", "strconv", "strings", "time", vocabularyPackage)
+	return g.file("enginerpc", "strconv", "strings", "time")
 }
 
 // shown is the pattern on one line.
@@ -247,7 +247,7 @@ func emitPartDecoder(g *goSource, x textPart, from, none string) {
 	case kindTime:
 		parsed(fmt.Sprintf("parseTime(%s)", from))
 	case kindPartition:
-		parsed(fmt.Sprintf("parsePartition(enginecore.FlowFamily, %s)", from))
+		parsed(fmt.Sprintf("parsePartition(keyspace.FlowFamily, %s)", from))
 	case kindAnyPartition:
 		parsed(fmt.Sprintf("parseAnyPartition(%s)", from))
 	default:

@@ -12,9 +12,9 @@ func sampleOfPart(m *textForm, x textPart) sample {
 	case x.mark != "":
 		return sample{"true", x.mark}
 	case x.typ.kind == kindPartition:
-		return sample{"enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}", "7"}
+		return sample{"keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}", "7"}
 	case x.typ.kind == kindAnyPartition:
-		return sample{"enginecore.Partition{Family: enginecore.QuotaFamily, Index: 7}", "q7"}
+		return sample{"keyspace.Partition{Family: keyspace.QuotaFamily, Index: 7}", "q7"}
 	case x.typ.kind == kindTime:
 		return sample{fmt.Sprintf("time.UnixMilli(%d)", sampleMillis), strconv.Itoa(sampleMillis)}
 	case x.typ.kind == kindText && !(x.isFree() && m.parts[len(m.parts)-1].param == x.param):
@@ -63,5 +63,5 @@ func emitTextsTest(l *library) (string, error) {
 		g.line("\t\t{%q, %q,\n\t\t\t%s,\n\t\t\t%s,\n\t\t\t%s},", m.name, m.sampleText(), encode, parse, m.goLiteral())
 	}
 	g.line("\t}\n}\n")
-	return g.file("enginerpc", "time", vocabularyPackage)
+	return g.file("enginerpc", "time")
 }

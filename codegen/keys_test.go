@@ -5,10 +5,11 @@ import (
 	"path/filepath"
 	"testing"
 
-	lualib "github.com/yuin/gopher-lua"
+	gopherlua "github.com/yuin/gopher-lua"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // Both sides put the same keys together, whatever text their parts hold.
@@ -26,27 +27,27 @@ func TestKeysOfBothSidesAgree(t *testing.T) {
 		}
 		text += "do\n" + string(source) + "\nend\n"
 	}
-	state := lualib.NewState()
+	state := gopherlua.NewState()
 	defer state.Close()
 	if err := state.DoString(text); err != nil {
 		t.Fatal(err)
 	}
-	builders := state.GetGlobal("key").(*lualib.LTable)
+	builders := state.GetGlobal("key").(*gopherlua.LTable)
 	keys, err := enginerpc.NewKeys("ff")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := enginecore.Partition{Family: enginecore.FlowFamily, Index: 3}
+	p := keyspace.Partition{Family: keyspace.FlowFamily, Index: 3}
 	inLua := func(name string, parts ...string) string {
-		at, c := &lualib.LTable{}, &lualib.LTable{}
-		at.RawSetString("prefix", lualib.LString("ff"))
-		at.RawSetString("tag", lualib.LString(p.Tag()))
+		at, c := &gopherlua.LTable{}, &gopherlua.LTable{}
+		at.RawSetString("prefix", gopherlua.LString("ff"))
+		at.RawSetString("tag", gopherlua.LString(p.Tag()))
 		c.RawSetString("at", at)
-		args := []lualib.LValue{c}
+		args := []gopherlua.LValue{c}
 		for _, part := range parts {
-			args = append(args, lualib.LString(part))
+			args = append(args, gopherlua.LString(part))
 		}
-		if err := state.CallByParam(lualib.P{Fn: builders.RawGetString(name), NRet: 1, Protect: true}, args...); err != nil {
+		if err := state.CallByParam(gopherlua.P{Fn: builders.RawGetString(name), NRet: 1, Protect: true}, args...); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		defer state.Pop(1)

@@ -18,7 +18,7 @@ import (
 	"strings"
 	"testing/fstest"
 
-	"github.com/flowfabric/flowfabric-go/lua"
+	"github.com/flowfabric/flowfabric-go/internal/lualib"
 )
 
 func main() {
@@ -101,7 +101,7 @@ func moduleRoot() (string, error) {
 // does not have is an error.
 func readSources(dir string) ([]sourceFile, error) {
 	files := os.DirFS(dir)
-	order := lua.Order(files)
+	order := lualib.Order(files)
 	var unknown []string
 	err := fs.WalkDir(files, ".", func(name string, _ fs.DirEntry, err error) error {
 		if path.Ext(name) == ".lua" && !slices.Contains(order, name) {
@@ -113,11 +113,11 @@ func readSources(dir string) ([]sourceFile, error) {
 		return nil, err
 	}
 	if len(unknown) > 0 {
-		return nil, fmt.Errorf("folders in lua/lua.go does not contain the folder of %s", strings.Join(unknown, ", "))
+		return nil, fmt.Errorf("folders in internal/lualib does not contain the folder of %s", strings.Join(unknown, ", "))
 	}
 	var out []sourceFile
 	for _, name := range order {
-		if lua.IsGenerated(name) {
+		if lualib.IsGenerated(name) {
 			continue
 		}
 		text, err := fs.ReadFile(files, name)
@@ -129,10 +129,10 @@ func readSources(dir string) ([]sourceFile, error) {
 	return out, nil
 }
 
-// rpcFolder has the typed calls and the key builders. The public part, such as error codes, is in enginecore.
+// rpcFolder has the typed calls and the key builders.
 const rpcFolder = "internal/enginerpc"
 
-const buildFile = "lua/build_gen.go"
+const buildFile = "internal/lualib/build_gen.go"
 
 // readBuild is the build of the last generation, or the zero value.
 func readBuild(root string) build {
@@ -158,8 +158,8 @@ func generate(files []sourceFile, last build) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	outputs := generatedLua(l, build{protocol: lua.Protocol, minProtocol: lua.MinProtocol})
-	id := build{protocol: lua.Protocol, minProtocol: lua.MinProtocol}
+	outputs := generatedLua(l, build{protocol: lualib.Protocol, minProtocol: lualib.MinProtocol})
+	id := build{protocol: lualib.Protocol, minProtocol: lualib.MinProtocol}
 	id.hash = libraryHash(files, outputs)
 	id.revision = last.revision
 	if id.hash != last.hash {
@@ -175,7 +175,7 @@ func generate(files []sourceFile, last build) (map[string]string, error) {
 	if p.err() != nil {
 		return nil, p.err()
 	}
-	outputs[buildFile] = goHeader + fmt.Sprintf("package lua\n\nconst build = %q\n", id)
+	outputs[buildFile] = goHeader + fmt.Sprintf("package lualib\n\nconst build = %q\n", id)
 
 	plans := makePlans(l)
 	domains := map[string][]*plan{}
@@ -194,7 +194,8 @@ func generate(files []sourceFile, last build) (map[string]string, error) {
 		}
 	}
 	add(rpcFolder + "/keys_gen.go")(emitGoKeys(l))
-	add("enginecore/errors_gen.go")(emitErrors(l))
+	add(publicErrorFile)(emitPublicErrors(l))
+	add(internalErrorFile)(emitInternalErrors(l))
 	add(rpcFolder + "/texts_gen.go")(emitTexts(l))
 	add(rpcFolder + "/texts_gen_test.go")(emitTextsTest(l))
 	add(rpcFolder + "/calls_gen.go")(emitShared(l, plans))
@@ -203,7 +204,7 @@ func generate(files []sourceFile, last build) (map[string]string, error) {
 	}
 	add(rpcFolder + "/calls_gen_test.go")(emitGolden(plans))
 	add(rowFolder + "/layout_gen.go")(emitGoRows(l))
-	outputs[wireFile(lua.Protocol)] = emitWireForm(l, lua.Protocol)
+	outputs[wireFile(lualib.Protocol)] = emitWireForm(l, lualib.Protocol)
 	return outputs, errors.Join(errs...)
 }
 
@@ -247,9 +248,9 @@ func assembled(files []sourceFile, generated map[string]string) []sourceFile {
 		tree[strings.TrimPrefix(name, "lua/")] = &fstest.MapFile{Data: []byte(text)}
 	}
 	var out []sourceFile
-	for _, name := range lua.Order(tree) {
+	for _, name := range lualib.Order(tree) {
 		if f, ok := tree[name]; ok {
-			out = append(out, sourceFile{"lua/" + name, lua.Block(name, string(f.Data))})
+			out = append(out, sourceFile{"lua/" + name, lualib.Block(name, string(f.Data))})
 		}
 	}
 	return out
@@ -287,7 +288,7 @@ func stale(root string, outputs map[string]string) []string {
 
 // served reports whether a file has the wire form of a protocol that the library supports.
 func served(name string) bool {
-	for protocol := lua.MinProtocol; protocol <= lua.Protocol; protocol++ {
+	for protocol := lualib.MinProtocol; protocol <= lualib.Protocol; protocol++ {
 		if name == wireFile(protocol) {
 			return true
 		}
@@ -355,7 +356,7 @@ func printDocs(root string, out io.Writer) error {
 // printLibrary assembles the library from the files on disk, which may be newer than the library that this program
 // embeds.
 func printLibrary(root string, contract bool, out io.Writer) error {
-	source, err := lua.Assemble(os.DirFS(filepath.Join(root, "lua")), contract)
+	source, err := lualib.Assemble(os.DirFS(filepath.Join(root, "lua")), contract)
 	if err != nil {
 		return err
 	}

@@ -108,7 +108,7 @@ func (p *plan) fields() []goField {
 	var out []goField
 	if p.tagArg == "" && !p.keyless {
 		out = append(out, goField{
-			name: "Partition", goType: "enginecore.Partition",
+			name: "Partition", goType: "keyspace.Partition",
 			doc: "Partition is where the call works; its tag is part of every key.",
 		})
 	}

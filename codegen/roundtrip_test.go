@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	lualib "github.com/yuin/gopher-lua"
+	gopherlua "github.com/yuin/gopher-lua"
 )
 
 // TestGoCallsMatchLuaRegistrations passes the keys and arguments that Go sends for each function of the real library to
@@ -26,7 +26,7 @@ func TestGoCallsMatchLuaRegistrations(t *testing.T) {
 	if err := p.err(); err != nil {
 		t.Fatal(err)
 	}
-	state := lualib.NewState()
+	state := gopherlua.NewState()
 	defer state.Close()
 	const harness = `
 registered, redis = {}, {}
@@ -41,32 +41,32 @@ local F = setmetatable({}, { __index = function() return function(K, A) return {
 	if err := state.DoString(text); err != nil {
 		t.Fatal(err)
 	}
-	registered := state.GetGlobal("registered").(*lualib.LTable)
+	registered := state.GetGlobal("registered").(*gopherlua.LTable)
 	for _, f := range l.functions {
 		x := makePlan(l, f)
 		keys, args := luaList(goldenKeys(x)), luaList(goldenArgs(x))
-		call := lualib.P{Fn: registered.RawGetString(f.name), NRet: 1, Protect: true}
+		call := gopherlua.P{Fn: registered.RawGetString(f.name), NRet: 1, Protect: true}
 		if err := state.CallByParam(call, keys, args); err != nil {
 			t.Errorf("%s: %v", f.name, err)
 			continue
 		}
-		seen := state.Get(-1).(*lualib.LTable)
+		seen := state.Get(-1).(*gopherlua.LTable)
 		state.Pop(1)
-		compareUnpacked(t, x, seen.RawGetString("K").(*lualib.LTable), seen.RawGetString("A").(*lualib.LTable))
+		compareUnpacked(t, x, seen.RawGetString("K").(*gopherlua.LTable), seen.RawGetString("A").(*gopherlua.LTable))
 	}
 }
 
-func luaList(texts []string) *lualib.LTable {
-	t := &lualib.LTable{}
+func luaList(texts []string) *gopherlua.LTable {
+	t := &gopherlua.LTable{}
 	for _, s := range texts {
-		t.Append(lualib.LString(s))
+		t.Append(gopherlua.LString(s))
 	}
 	return t
 }
 
-func compareUnpacked(t *testing.T, p *plan, keys, args *lualib.LTable) {
+func compareUnpacked(t *testing.T, p *plan, keys, args *gopherlua.LTable) {
 	t.Helper()
-	expect := func(what string, got lualib.LValue, want string) {
+	expect := func(what string, got gopherlua.LValue, want string) {
 		t.Helper()
 		if got.String() != want {
 			t.Errorf("%s: %s is %q, want %q", p.name, what, got.String(), want)
@@ -76,7 +76,7 @@ func compareUnpacked(t *testing.T, p *plan, keys, args *lualib.LTable) {
 	for i, k := range p.keys {
 		got := keys.RawGetString(k.role)
 		if k.many {
-			got = got.(*lualib.LTable).RawGetInt(1)
+			got = got.(*gopherlua.LTable).RawGetInt(1)
 		}
 		expect("key "+k.role, got, sent[i])
 	}
@@ -86,13 +86,13 @@ func compareUnpacked(t *testing.T, p *plan, keys, args *lualib.LTable) {
 	for _, a := range p.args {
 		switch a.kind {
 		case argRest:
-			expect(a.name, args.RawGetString(a.name).(*lualib.LTable).RawGetInt(2), sampleOf(a.name+"2", a.field.scalar).wire)
+			expect(a.name, args.RawGetString(a.name).(*gopherlua.LTable).RawGetInt(2), sampleOf(a.name+"2", a.field.scalar).wire)
 		case argGroup, argColumns:
-			list := args.RawGetString(a.name).(*lualib.LTable)
+			list := args.RawGetString(a.name).(*gopherlua.LTable)
 			expect(a.name+"_count", args.RawGetString(a.name+"_count"), "2")
 			for _, x := range a.fields {
 				for i := 1; i <= 2; i++ {
-					got := list.RawGetInt(i).(*lualib.LTable).RawGetString(x.name)
+					got := list.RawGetInt(i).(*gopherlua.LTable).RawGetString(x.name)
 					expect(fmt.Sprintf("%s[%d].%s", a.name, i, x.name), got, sampleOf(x.name, x.scalar).wire)
 				}
 			}

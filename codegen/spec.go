@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/flowfabric/flowfabric-go/lua"
+	"github.com/flowfabric/flowfabric-go/internal/lualib"
 )
 
 // position names a line of a Lua file in messages.
@@ -60,8 +60,8 @@ func (t *template) tagged() bool {
 
 // family is the constant of the partition family that the template's keys belong to.
 func (t *template) family() string {
-	for _, f := range []struct{ word, family string }{{"budget", "enginecore.BudgetFamily"},
-		{"quota", "enginecore.QuotaFamily"}} {
+	for _, f := range []struct{ word, family string }{{"budget", "keyspace.BudgetFamily"},
+		{"quota", "keyspace.QuotaFamily"}} {
 		if strings.HasPrefix(t.name, f.word+".") || strings.HasPrefix(t.name, "index."+f.word+"_") {
 			return f.family
 		}
@@ -74,7 +74,7 @@ func (t *template) tagFromExecution() bool {
 	return t.family() == flowFamily && slices.Contains(t.params(), "execution_id")
 }
 
-const flowFamily = "enginecore.FlowFamily"
+const flowFamily = "keyspace.FlowFamily"
 
 // params lists the parameters besides the tag, in order and once each.
 func (t *template) params() []string {
@@ -251,7 +251,7 @@ type function struct {
 }
 
 // wireName is the name by which this module's programs call the function.
-func (f *function) wireName() string { return wireName(f.name, lua.Protocol) }
+func (f *function) wireName() string { return wireName(f.name, lualib.Protocol) }
 
 func (f *function) composite() bool { return strings.HasPrefix(f.name, "ffx_") }
 

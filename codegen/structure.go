@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/flowfabric/flowfabric-go/lua"
+	"github.com/flowfabric/flowfabric-go/internal/lualib"
 )
 
 // The structure of the library: each module is one file of its name, files of the contract library use no others, and
@@ -34,7 +34,7 @@ func hasModule(f sourceFile) bool {
 func emitModules(l *library, composite bool) string {
 	var names []string
 	for _, f := range l.files {
-		if lua.IsComposite(strings.TrimPrefix(f.name, "lua/")) == composite && hasModule(f) {
+		if lualib.IsComposite(strings.TrimPrefix(f.name, "lua/")) == composite && hasModule(f) {
 			names = append(names, moduleOf(f.name))
 		}
 	}
@@ -67,7 +67,7 @@ func checkFileNames(files []sourceFile, p *problems) {
 // checkStructure reports definitions outside the file of their module, hooks that are not set once, fields that are
 // used before they are there, uses of composite modules by the contract library, and circles of files.
 func (s *scopes) checkStructure(hooks map[moduleField]position, circles [][]string, p *problems) {
-	generated := func(file string) bool { return lua.IsGenerated(file) }
+	generated := func(file string) bool { return lualib.IsGenerated(file) }
 	owner := map[string]string{}
 	for _, f := range s.files {
 		if !generated(f.name) {
@@ -125,7 +125,7 @@ func (s *scopes) checkHook(field moduleField, lines []int) {
 // functionTable holds the functions of the library, which every file adds to.
 const functionTable = "F"
 
-func isComposite(file string) bool { return lua.IsComposite(strings.TrimPrefix(file, "lua/")) }
+func isComposite(file string) bool { return lualib.IsComposite(strings.TrimPrefix(file, "lua/")) }
 
 // checkCircles reports files that use each other in a circle, unless that is known, and known circles that are none.
 func checkCircles(graph map[string]map[string]position, known [][]string, p *problems) {

@@ -58,8 +58,8 @@ type textPart struct {
 // form: one of several known words, or an id.
 var textTypes = []scalarType{
 	{"word", "string", kindText},
-	{"partition", "enginecore.Partition", kindPartition},
-	{"any_partition", "enginecore.Partition", kindAnyPartition},
+	{"partition", "keyspace.Partition", kindPartition},
+	{"any_partition", "keyspace.Partition", kindAnyPartition},
 }
 
 var textParam = regexp.MustCompile(`\{([a-z_][a-z0-9_]*)(\?)?(?::([a-z_]+)|:'([^']+)')?(\?)?\}`)

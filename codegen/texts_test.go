@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	lualib "github.com/yuin/gopher-lua"
+	gopherlua "github.com/yuin/gopher-lua"
 
-	"github.com/flowfabric/flowfabric-go/lua"
+	"github.com/flowfabric/flowfabric-go/internal/lualib"
 )
 
 func textLibrary(text string) (*library, error) {
@@ -80,7 +80,7 @@ func TestTextsOfLua(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state := lualib.NewState()
+	state := gopherlua.NewState()
 	defer state.Close()
 	const tests = `
 assert(message.due('q7', '12') == 'q7 12')
@@ -141,7 +141,7 @@ func realLibrary(t *testing.T) *library {
 func TestLuaTextsMatchExamples(t *testing.T) {
 	t.Parallel()
 	l := realLibrary(t)
-	state := lualib.NewState()
+	state := gopherlua.NewState()
 	defer state.Close()
 	if err := state.DoString(luaPrelude + allLuaTexts(l)); err != nil {
 		t.Fatal(err)
@@ -211,7 +211,7 @@ func TestChangesOfTextsOnTheWire(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept := map[int]string{lua.Protocol: emitWireForm(before, lua.Protocol)}
+	kept := map[int]string{lualib.Protocol: emitWireForm(before, lualib.Protocol)}
 	for _, x := range []struct{ name, old, new, want string }{
 		{"nothing", "", "", ""},
 		{"name of a parameter", "{mark}", "{sign}", ""},

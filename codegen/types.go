@@ -36,30 +36,30 @@ var scalarTypes = []scalarType{
 	{"execution_id", "enginecore.ExecutionID", kindText},
 	{"any_execution_id", "enginecore.ExecutionID", kindText}, // of whatever partition
 	{"flow_id", "enginecore.FlowID", kindText},
-	{"attempt_id", "enginecore.AttemptID", kindText},
+	{"attempt_id", "keyspace.AttemptID", kindText},
 	{"lease_id", "enginecore.LeaseID", kindText},
 	{"edge_id", "enginecore.EdgeID", kindText},
 	{"signal_id", "enginecore.SignalID", kindText},
 	{"waitpoint_id", "enginecore.WaitpointID", kindText},
-	{"suspension_id", "enginecore.SuspensionID", kindText},
+	{"suspension_id", "keyspace.SuspensionID", kindText},
 	{"budget_id", "enginecore.BudgetID", kindText},
 	{"quota_policy_id", "enginecore.QuotaPolicyID", kindText},
-	{"schedule_id", "enginecore.ScheduleID", kindText},
-	{"bulk_job_id", "enginecore.BulkJobID", kindText},
-	{"run_key_id", "enginecore.RunKeyID", kindText},
+	{"schedule_id", "keyspace.ScheduleID", kindText},
+	{"bulk_job_id", "keyspace.BulkJobID", kindText},
+	{"run_key_id", "keyspace.RunKeyID", kindText},
 	{"worker_id", "enginecore.WorkerID", kindText},
 	{"worker_instance_id", "enginecore.WorkerInstanceID", kindText},
 	{"lane_id", "enginecore.LaneID", kindText},
-	{"namespace", "enginecore.Namespace", kindText},
+	{"namespace", "keyspace.Namespace", kindText},
 	{"lease_epoch", "enginecore.LeaseEpoch", kindInt},
 	{"attempt_index", "enginecore.AttemptIndex", kindInt},
-	{"lifecycle_phase", "enginecore.LifecyclePhase", kindText},
-	{"ownership_state", "enginecore.OwnershipState", kindText},
-	{"eligibility_state", "enginecore.EligibilityState", kindText},
-	{"blocking_reason", "enginecore.BlockingReason", kindText},
-	{"terminal_outcome", "enginecore.TerminalOutcome", kindText},
-	{"attempt_state", "enginecore.AttemptState", kindText},
-	{"public_state", "enginecore.PublicState", kindText},
+	{"lifecycle_phase", "string", kindText},
+	{"ownership_state", "string", kindText},
+	{"eligibility_state", "string", kindText},
+	{"blocking_reason", "string", kindText},
+	{"terminal_outcome", "string", kindText},
+	{"attempt_state", "string", kindText},
+	{"public_state", "fabrictype.NodeState", kindText},
 }
 
 func scalarNamed(name string) (scalarType, bool) {
@@ -78,7 +78,7 @@ func isFreeText(param string) bool {
 		return false
 	}
 	switch t := paramType(param); t.goType {
-	case "string", "enginecore.LaneID", "enginecore.WorkerID", "enginecore.WorkerInstanceID", "enginecore.Namespace":
+	case "string", "enginecore.LaneID", "enginecore.WorkerID", "enginecore.WorkerInstanceID", "keyspace.Namespace":
 		return true
 	default:
 		return false

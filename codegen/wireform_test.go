@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flowfabric/flowfabric-go/lua"
+	"github.com/flowfabric/flowfabric-go/internal/lualib"
 )
 
 const wireSample = `-- @template ffx.partition ffx:{tag}
@@ -59,7 +59,7 @@ func wireLibrary(t *testing.T, text string) *library {
 
 func TestChangesOfTheWireForm(t *testing.T) {
 	t.Parallel()
-	kept := map[int]string{lua.Protocol: emitWireForm(wireLibrary(t, wireSample), lua.Protocol)}
+	kept := map[int]string{lualib.Protocol: emitWireForm(wireLibrary(t, wireSample), lualib.Protocol)}
 	for _, x := range []struct{ name, old, new, want string }{
 		{"nothing", "", "", ""},
 		{"optional argument at the end", "-- @arg      note text optional\n", "-- @arg      note text optional\n-- @arg      more int optional\n", ""},
@@ -134,11 +134,11 @@ func TestWireFormOfTheLibrary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	present := outputs[wireFile(lua.Protocol)]
+	present := outputs[wireFile(lualib.Protocol)]
 	if err := keepWireForm(root, files, outputs); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(filepath.Join(root, wireFile(lua.Protocol))); err != nil {
+	if _, err := os.Stat(filepath.Join(root, wireFile(lualib.Protocol))); err != nil {
 		t.Errorf("run go run ./codegen: %v", err)
 	}
 	form, err := readWireForm("present", present)

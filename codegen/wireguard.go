@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/flowfabric/flowfabric-go/lua"
+	"github.com/flowfabric/flowfabric-go/internal/lualib"
 )
 
 // wireFile is the path of a protocol's recorded wire form, from the module's root.
@@ -18,7 +18,7 @@ func wireFile(protocol int) string { return fmt.Sprintf("testdata/wire/protocol-
 // change breaks programs of a protocol, the error names the change and the remedy, and outputs keeps the recorded form.
 func keepWireForm(root string, files []sourceFile, outputs map[string]string) error {
 	kept := map[int]string{}
-	for protocol := lua.MinProtocol; protocol <= lua.Protocol; protocol++ {
+	for protocol := lualib.MinProtocol; protocol <= lualib.Protocol; protocol++ {
 		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(wireFile(protocol))))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -31,8 +31,8 @@ func keepWireForm(root string, files []sourceFile, outputs map[string]string) er
 	var p problems
 	l := readHeaders(files, &p)
 	err := errors.Join(p.err(), compareWireForms(kept, l))
-	if err != nil && kept[lua.Protocol] != "" {
-		outputs[wireFile(lua.Protocol)] = kept[lua.Protocol]
+	if err != nil && kept[lualib.Protocol] != "" {
+		outputs[wireFile(lualib.Protocol)] = kept[lualib.Protocol]
 	}
 	return err
 }
@@ -40,7 +40,7 @@ func keepWireForm(root string, files []sourceFile, outputs map[string]string) er
 // compareWireForms checks the functions against wire forms by protocol.
 func compareWireForms(kept map[int]string, l *library) error {
 	var faults []string
-	for protocol := lua.MinProtocol; protocol <= lua.Protocol; protocol++ {
+	for protocol := lualib.MinProtocol; protocol <= lualib.Protocol; protocol++ {
 		form, err := readWireForm(wireFile(protocol), kept[protocol])
 		if err != nil {
 			return err
@@ -59,7 +59,7 @@ func compareWireForms(kept map[int]string, l *library) error {
 const wireAdvice = `Choose one:
   - Make the change an addition: a new argument, optional or omittable, or a new value of a reply, at the end; or a
     function with another name beside the old one. What old programs do not send must mean what it meant.
-  - For ffx_* functions, give up programs of older releases: raise Protocol and MinProtocol in lua/lua.go, and say so
+  - For ffx_* functions, give up programs of older releases: raise Protocol and MinProtocol in internal/lualib, and say so
     in CHANGELOG.md and docs/operations/upgrades.md. Such programs stop with enginecore.ErrIncompatibleLibrary.
     ff_* functions belong to the contract; their form does not change.
   - Send another message or text beside the old one: programs ignore messages that they do not know. A message whose

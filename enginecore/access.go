@@ -3,14 +3,17 @@ package enginecore
 import (
 	"fmt"
 	"strings"
+
+	"github.com/flowfabric/flowfabric-go/internal/keyprefix"
 )
 
 // ApplicationRules returns the rules of ACL SETUSER that give a user of a server the rights that an application needs:
 // for clients, workers, keepers, package admin and the command flowfabric, with the keys and channels of one prefix. It
 // may call the library's functions, and not replace them. The rules replace all rights that the user had; its passwords
-// and its state, on or off, stay as they are. The error comes from CheckPrefix.
+// and its state, on or off, stay as they are. A prefix has 1 to
+// 32 characters of a-z, 0-9 and -; another one is an error.
 func ApplicationRules(prefix string) (string, error) {
-	if err := CheckPrefix(prefix); err != nil {
+	if err := keyprefix.Check(prefix); err != nil {
 		return "", err
 	}
 	own := prefix + ":*"

@@ -1,12 +1,12 @@
-// Package enginecore is the vocabulary of the engine: identifiers and how they derive from names, partitions, states,
-// error codes and their classes, and the access rules of a server's users.
+// Package enginecore has the errors of the engine, the identifiers of its records, and the access rules of a server's
+// users. Import it to find out by errors.Is and errors.As why a call failed.
 //
 // Refusals of the engine reach users of the other packages as *Error, and errors.Is finds their code:
 //
 //	if errors.Is(err, enginecore.ErrExecutionNotFound) { … }
 //
-// The connection and the calls of the function library are internal to this module. The command "go run ./codegen docs"
-// lists its functions with their keys, arguments, replies and errors.
+// Error.Code can be a code without a constant here. The command "go run ./codegen docs" lists the functions of the
+// library with their keys, arguments, replies and error codes.
 package enginecore
 
 //go:generate go run ../codegen

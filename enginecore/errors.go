@@ -35,9 +35,6 @@ func (e *Error) Error() string {
 // Unwrap makes errors.Is find the code.
 func (e *Error) Unwrap() error { return e.Code }
 
-// Class returns the class of the error, by which a caller decides how to react.
-func (e *Error) Class() Class { return e.Code.Class() }
-
 // Detail is the detail with a name of the function's header, or "" when the reply did not carry it.
 func (e *Error) Detail(name string) string {
 	i := detailIndex(e.Code, name)

@@ -4,40 +4,16 @@ package enginecore
 
 // Error codes of the library. Compare with errors.Is.
 const (
-	// ErrActiveAttemptExists comes from ff_claim_execution.
-	ErrActiveAttemptExists Code = "active_attempt_exists"
 	// ErrAlreadyMemberOfDifferentFlow comes from ff_add_execution_to_flow. Details: value.
 	ErrAlreadyMemberOfDifferentFlow Code = "already_member_of_different_flow"
-	// ErrAlreadySuspended comes from ff_suspend_execution, ffx_suspend.
-	ErrAlreadySuspended Code = "already_suspended"
-	// ErrAPIRequestConflict comes from ffx_begin_api_request.
-	ErrAPIRequestConflict Code = "api_request_conflict"
-	// ErrAPIRequestsFull comes from ffx_begin_api_request.
-	ErrAPIRequestsFull Code = "api_requests_full"
-	// ErrAPITokenExists comes from ffx_add_api_token.
-	ErrAPITokenExists Code = "api_token_exists"
 	// ErrBudgetNotFound comes from ff_reset_budget, ffx_use_budget.
 	ErrBudgetNotFound Code = "budget_not_found"
-	// ErrBulkJobNotFound comes from ffx_take_bulk_job, ffx_save_bulk_job, ffx_stop_bulk_job,
-	// ffx_read_bulk_job.
-	ErrBulkJobNotFound Code = "bulk_job_not_found"
-	// ErrBulkJobOver comes from ffx_take_bulk_job. Details: state.
-	ErrBulkJobOver Code = "bulk_job_over"
-	// ErrBulkJobTaken comes from ffx_take_bulk_job, ffx_save_bulk_job.
-	ErrBulkJobTaken Code = "bulk_job_taken"
-	// ErrCapabilityMismatch comes from ff_issue_claim_grant, ff_issue_reclaim_grant. Details: missing.
-	ErrCapabilityMismatch Code = "capability_mismatch"
 	// ErrChangedMeanwhile comes from ffx_purge_flow, ffx_set_quota, ffx_set_budget.
 	ErrChangedMeanwhile Code = "changed_meanwhile"
-	// ErrClaimGrantExpired comes from ff_claim_execution, ff_claim_resumed_execution,
-	// ff_reclaim_execution, ffx_claim_granted.
-	ErrClaimGrantExpired Code = "claim_grant_expired"
 	// ErrCycleDetected comes from ff_stage_dependency_edge.
 	ErrCycleDetected Code = "cycle_detected"
 	// ErrDependencyAlreadyExists comes from ff_stage_dependency_edge.
 	ErrDependencyAlreadyExists Code = "dependency_already_exists"
-	// ErrDepsNotSatisfied comes from ff_promote_blocked_to_eligible. Details: unsatisfied, unresolved.
-	ErrDepsNotSatisfied Code = "deps_not_satisfied"
 	// ErrExecutionAlreadyInFlow comes from ff_apply_dependency_to_child.
 	ErrExecutionAlreadyInFlow Code = "execution_already_in_flow"
 	// ErrExecutionNotActive comes from ff_renew_lease, ff_revoke_lease, ff_update_progress,
@@ -64,31 +40,13 @@ const (
 	// ffx_read_waitpoint, ffx_put_live_value, ffx_read_live_value, ffx_rerun, ffx_read_inputs,
 	// ffx_cancel_node, ffx_link_child, ffx_await_child.
 	ErrExecutionNotFound Code = "execution_not_found"
-	// ErrExecutionNotInEligibleSet comes from ff_issue_claim_grant.
-	ErrExecutionNotInEligibleSet Code = "execution_not_in_eligible_set"
 	// ErrExecutionNotInFlow comes from ff_stage_dependency_edge, ffx_rerun. Details: execution_id.
 	ErrExecutionNotInFlow Code = "execution_not_in_flow"
-	// ErrExecutionNotLeaseable comes from ff_claim_execution, ff_claim_resumed_execution,
-	// ffx_claim_granted.
-	ErrExecutionNotLeaseable Code = "execution_not_leaseable"
-	// ErrExecutionNotReclaimable comes from ff_reclaim_execution, ff_issue_reclaim_grant.
-	ErrExecutionNotReclaimable Code = "execution_not_reclaimable"
-	// ErrExecutionNotSuspended comes from ff_resume_execution, ffx_move_timer, ffx_end_wait.
-	ErrExecutionNotSuspended Code = "execution_not_suspended"
 	// ErrExecutionNotTerminal comes from ff_replay_execution, ffx_rerun. Details: node.
 	ErrExecutionNotTerminal Code = "execution_not_terminal"
-	// ErrFenceRequired comes from ff_renew_lease, ff_fail_execution, ff_delay_execution,
-	// ff_move_to_waiting_children, ff_complete_execution, ff_cancel_execution, ff_suspend_execution,
-	// ffx_complete, ffx_continue_as_new, ffx_fail, ffx_release, ffx_skip, ffx_suspend, ffx_record_step,
-	// ffx_open_waitpoint, ffx_put_live_value, ffx_link_child, ffx_await_child.
-	ErrFenceRequired Code = "fence_required"
-	// ErrFireTooLate comes from ffx_submit. Details: start_before, now.
-	ErrFireTooLate Code = "fire_too_late"
 	// ErrFlowAlreadyTerminal comes from ff_stage_dependency_edge, ff_add_execution_to_flow,
 	// ff_cancel_flow, ffx_set_priority, ffx_pause_flow, ffx_move_start, ffx_cancel_flow. Details: state.
 	ErrFlowAlreadyTerminal Code = "flow_already_terminal"
-	// ErrFlowIDConflict comes from ffx_submit. Details: what, stored, given.
-	ErrFlowIDConflict Code = "flow_id_conflict"
 	// ErrFlowNotFound comes from ff_set_flow_tags, ff_stage_dependency_edge, ff_set_edge_group_policy,
 	// ff_add_execution_to_flow, ff_cancel_flow, ffx_find_node, ffx_set_priority, ffx_pause_flow,
 	// ffx_resume_flow, ffx_signal_node, ffx_move_timer, ffx_list_waitpoints, ffx_rerun,
@@ -96,93 +54,18 @@ const (
 	ErrFlowNotFound Code = "flow_not_found"
 	// ErrFlowNotPublished comes from ffx_read_published.
 	ErrFlowNotPublished Code = "flow_not_published"
-	// ErrFlowNotTerminal comes from ffx_purge_flow, ffx_rerun. Details: state.
-	ErrFlowNotTerminal Code = "flow_not_terminal"
-	// ErrFlowPurging comes from ffx_submit, ffx_signal_node, ffx_rerun.
-	ErrFlowPurging Code = "flow_purging"
-	// ErrGrantAlreadyExists comes from ff_issue_claim_grant, ff_issue_reclaim_grant.
-	ErrGrantAlreadyExists Code = "grant_already_exists"
-	// ErrGraphUnknown comes from ffx_read_graph, ffx_submit, ffx_complete.
-	ErrGraphUnknown Code = "graph_unknown"
-	// ErrHMACSecretNotInitialized comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint,
-	// ff_suspend_execution, ff_create_pending_waitpoint, ffx_submit, ffx_suspend, ffx_open_waitpoint,
-	// ffx_signal_node.
-	ErrHMACSecretNotInitialized Code = "hmac_secret_not_initialized"
-	// ErrInvalidArgs comes from ff_drain_sibling_cancel_group, ff_reconcile_sibling_cancel_group.
-	// Details: message.
-	ErrInvalidArgs Code = "invalid_args"
-	// ErrInvalidBlockingReason comes from ff_block_execution_for_admission.
-	ErrInvalidBlockingReason Code = "invalid_blocking_reason"
 	// ErrInvalidCapabilities comes from ff_create_execution, ff_issue_claim_grant,
 	// ff_issue_reclaim_grant, ffx_claim_granted, ffx_claim, ffx_grant_next, ffx_announce, ffx_complete,
 	// ffx_complete_many, ffx_continue_as_new, ffx_skip, ffx_suspend, ffx_await_child, ffx_admit. Details:
 	// reason.
 	ErrInvalidCapabilities Code = "invalid_capabilities"
-	// ErrInvalidClaimGrant comes from ff_claim_execution, ff_claim_resumed_execution,
-	// ff_reclaim_execution, ffx_claim_granted.
-	ErrInvalidClaimGrant Code = "invalid_claim_grant"
-	// ErrInvalidDependency comes from ff_resolve_dependency.
-	ErrInvalidDependency Code = "invalid_dependency"
-	// ErrInvalidGraceMs comes from ff_rotate_waitpoint_hmac_secret, ff_cancel_flow.
-	ErrInvalidGraceMs Code = "invalid_grace_ms"
-	// ErrInvalidInput comes from ff_claim_execution, ff_claim_resumed_execution, ff_reclaim_execution,
-	// ff_create_execution, ff_issue_claim_grant, ff_issue_reclaim_grant, ff_renew_lease,
-	// ff_promote_delayed, ff_append_frame, ff_read_attempt_stream, ff_delay_execution,
-	// ff_set_execution_tags, ff_set_flow_tags, ff_cancel_execution, ff_deliver_signal,
-	// ff_buffer_signal_for_pending_waitpoint, ff_suspend_execution, ff_resume_execution,
-	// ff_create_pending_waitpoint, ff_resolve_dependency, ff_set_edge_group_policy, ff_create_flow,
-	// ff_cancel_flow, ff_change_priority, ff_create_budget, ff_report_usage_and_check, ff_reset_budget,
-	// ff_check_admission_and_record, ffx_read_graph, ffx_put_graph, ffx_submit, ffx_claim_granted,
-	// ffx_set_priority, ffx_claim, ffx_grant_next, ffx_pause, ffx_resume, ffx_renew, ffx_complete,
-	// ffx_complete_many, ffx_continue_as_new, ffx_fail, ffx_skip, ffx_suspend, ffx_record_step,
-	// ffx_open_waitpoint, ffx_read_journal, ffx_signal_node, ffx_move_timer, ffx_signal, ffx_end_wait,
-	// ffx_list_waitpoints, ffx_list_waits, ffx_read_waitpoint, ffx_save_bulk_job, ffx_project_flows,
-	// ffx_put_live_value, ffx_list_nodes, ffx_purge_flow, ffx_rerun, ffx_count_runs, ffx_list_runs,
-	// ffx_describe_flow, ffx_read_values, ffx_flow_failures, ffx_read_events, ffx_read_node_events,
-	// ffx_move_start, ffx_cancel_flow, ffx_trim, ffx_link_child, ffx_await_child, ffx_child_ended,
-	// ffx_read_results, ffx_admit, ffx_verify_admissions, ffx_hold_places, ffx_set_quota, ffx_exchange,
-	// ffx_set_budget_gates, ffx_verify_budget_use, ffx_budget_done, ffx_use_budget, ffx_set_budget,
-	// ffx_write_schedule, ffx_read_schedule, ffx_delete_schedule, ffx_add_api_token, ffx_add_api_session,
-	// ffx_list_api_sessions, ffx_end_api_request, ffx_audit, ffx_read_audit, ffx_hold_failure_hook,
-	// ffx_report_worker, ffx_read_builds, ffx_count_members, ffx_reconcile_quotas, ffx_drop_admissions,
-	// ffx_reconcile_budgets, ffx_reconcile, ffx_reconcile_edges, ffx_check_keys, ffx_reconcile_siblings,
-	// ffx_tick, ffx_keep. Details: message.
-	ErrInvalidInput Code = "invalid_input"
-	// ErrInvalidKeysMissingHMAC comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint,
-	// ff_suspend_execution, ff_create_pending_waitpoint, ffx_submit, ffx_suspend, ffx_open_waitpoint,
-	// ffx_signal_node.
-	ErrInvalidKeysMissingHMAC Code = "invalid_keys_missing_hmac"
-	// ErrInvalidKID comes from ff_rotate_waitpoint_hmac_secret.
-	ErrInvalidKID Code = "invalid_kid"
-	// ErrInvalidLeaseForSuspend comes from ff_suspend_execution.
-	ErrInvalidLeaseForSuspend Code = "invalid_lease_for_suspend"
 	// ErrInvalidPolicyJSON comes from ff_claim_execution, ff_create_execution. Details: reason.
 	ErrInvalidPolicyJSON Code = "invalid_policy_json"
-	// ErrInvalidSecret comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint,
-	// ff_suspend_execution, ff_create_pending_waitpoint, ffx_submit, ffx_suspend, ffx_open_waitpoint,
-	// ffx_signal_node.
-	ErrInvalidSecret Code = "invalid_secret"
-	// ErrInvalidSecretHex comes from ff_rotate_waitpoint_hmac_secret.
-	ErrInvalidSecretHex Code = "invalid_secret_hex"
 	// ErrInvalidTagKey comes from ff_set_execution_tags, ff_set_flow_tags. Details: key.
 	ErrInvalidTagKey Code = "invalid_tag_key"
 	// ErrInvalidToken comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint, ffx_signal,
 	// ffx_read_waitpoint.
 	ErrInvalidToken Code = "invalid_token"
-	// ErrInvalidWaitpointForExecution comes from ff_suspend_execution.
-	ErrInvalidWaitpointForExecution Code = "invalid_waitpoint_for_execution"
-	// ErrInvariantViolation comes from ff_resolve_dependency. Details: message.
-	ErrInvariantViolation Code = "invariant_violation"
-	// ErrJournalFull comes from ffx_continue_as_new, ffx_suspend, ffx_record_step, ffx_open_waitpoint,
-	// ffx_signal_node. Details: message.
-	ErrJournalFull Code = "journal_full"
-	// ErrLeaseConflict comes from ff_claim_execution.
-	ErrLeaseConflict Code = "lease_conflict"
-	// ErrLeaseExpired comes from ff_renew_lease, ff_update_progress, ff_fail_execution,
-	// ff_delay_execution, ff_move_to_waiting_children, ff_complete_execution, ff_suspend_execution,
-	// ffx_complete, ffx_continue_as_new, ffx_fail, ffx_release, ffx_skip, ffx_suspend, ffx_record_step,
-	// ffx_open_waitpoint, ffx_put_live_value, ffx_link_child, ffx_await_child.
-	ErrLeaseExpired Code = "lease_expired"
 	// ErrLeaseRevoked comes from ff_renew_lease, ff_update_progress, ff_fail_execution,
 	// ff_delay_execution, ff_move_to_waiting_children, ff_complete_execution, ff_cancel_execution,
 	// ff_suspend_execution, ffx_complete, ffx_continue_as_new, ffx_fail, ffx_release, ffx_skip,
@@ -191,41 +74,12 @@ const (
 	ErrLeaseRevoked Code = "lease_revoked"
 	// ErrMaxReplaysExhausted comes from ff_replay_execution, ffx_rerun. Details: node, replays.
 	ErrMaxReplaysExhausted Code = "max_replays_exhausted"
-	// ErrMaxRetriesExhausted comes from ff_reclaim_execution.
-	ErrMaxRetriesExhausted Code = "max_retries_exhausted"
-	// ErrMissingToken comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint.
-	ErrMissingToken Code = "missing_token"
 	// ErrNoActiveLease comes from ff_revoke_lease, ff_create_pending_waitpoint.
 	ErrNoActiveLease Code = "no_active_lease"
-	// ErrNotAResumedExecution comes from ff_claim_resumed_execution.
-	ErrNotAResumedExecution Code = "not_a_resumed_execution"
-	// ErrNotBlockedByDeps comes from ff_promote_blocked_to_eligible.
-	ErrNotBlockedByDeps Code = "not_blocked_by_deps"
-	// ErrNotRunnable comes from ff_promote_blocked_to_eligible.
-	ErrNotRunnable Code = "not_runnable"
-	// ErrPartialFenceTriple comes from ff_renew_lease, ff_fail_execution, ff_delay_execution,
-	// ff_move_to_waiting_children, ff_complete_execution, ff_suspend_execution, ffx_complete,
-	// ffx_continue_as_new, ffx_fail, ffx_release, ffx_skip, ffx_suspend, ffx_record_step,
-	// ffx_open_waitpoint, ffx_put_live_value, ffx_link_child, ffx_await_child.
-	ErrPartialFenceTriple Code = "partial_fence_triple"
-	// ErrPendingWaitpointExpired comes from ff_suspend_execution.
-	ErrPendingWaitpointExpired Code = "pending_waitpoint_expired"
-	// ErrResultsTooLarge comes from ffx_complete. Details: results, items, bytes, limit.
-	ErrResultsTooLarge Code = "results_too_large"
-	// ErrRetentionLimitExceeded comes from ff_append_frame.
-	ErrRetentionLimitExceeded Code = "retention_limit_exceeded"
 	// ErrRotationConflict comes from ff_rotate_waitpoint_hmac_secret. Details: kid.
 	ErrRotationConflict Code = "rotation_conflict"
-	// ErrRunKeyTaken comes from ffx_rerun. Details: run_id.
-	ErrRunKeyTaken Code = "run_key_taken"
 	// ErrRunQueued comes from ffx_move_start.
 	ErrRunQueued Code = "run_queued"
-	// ErrRunStarted comes from ffx_move_start.
-	ErrRunStarted Code = "run_started"
-	// ErrScheduleChanged comes from ffx_write_schedule, ffx_delete_schedule. Details: version.
-	ErrScheduleChanged Code = "schedule_changed"
-	// ErrScheduleNotFound comes from ffx_read_schedule_plan.
-	ErrScheduleNotFound Code = "schedule_not_found"
 	// ErrSelfReferencingEdge comes from ff_stage_dependency_edge.
 	ErrSelfReferencingEdge Code = "self_referencing_edge"
 	// ErrSignalLimitExceeded comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint,
@@ -242,22 +96,10 @@ const (
 	// ffx_release, ffx_skip, ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_put_live_value,
 	// ffx_link_child, ffx_await_child. Details: message.
 	ErrStaleLease Code = "stale_lease"
-	// ErrStaleOwnerCannotAppend comes from ff_append_frame.
-	ErrStaleOwnerCannotAppend Code = "stale_owner_cannot_append"
-	// ErrStreamClosed comes from ff_append_frame.
-	ErrStreamClosed Code = "stream_closed"
 	// ErrTargetNotSignalable comes from ff_deliver_signal.
 	ErrTargetNotSignalable Code = "target_not_signalable"
-	// ErrTerminal comes from ff_promote_blocked_to_eligible.
-	ErrTerminal Code = "terminal"
 	// ErrTokenExpired comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint.
 	ErrTokenExpired Code = "token_expired"
-	// ErrUnknownBudgetDimension comes from ffx_use_budget. Details: dimension.
-	ErrUnknownBudgetDimension Code = "unknown_budget_dimension"
-	// ErrUseClaimResumedExecution comes from ff_claim_execution.
-	ErrUseClaimResumedExecution Code = "use_claim_resumed_execution"
-	// ErrWaitpointAlreadyExists comes from ff_create_pending_waitpoint, ffx_open_waitpoint.
-	ErrWaitpointAlreadyExists Code = "waitpoint_already_exists"
 	// ErrWaitpointClosed comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint.
 	ErrWaitpointClosed Code = "waitpoint_closed"
 	// ErrWaitpointNotFound comes from ff_deliver_signal, ff_suspend_execution, ff_close_waitpoint,
@@ -265,12 +107,6 @@ const (
 	ErrWaitpointNotFound Code = "waitpoint_not_found"
 	// ErrWaitpointNotOpen comes from ff_close_waitpoint.
 	ErrWaitpointNotOpen Code = "waitpoint_not_open"
-	// ErrWaitpointNotPending comes from ff_buffer_signal_for_pending_waitpoint, ff_suspend_execution.
-	ErrWaitpointNotPending Code = "waitpoint_not_pending"
-	// ErrWaitpointNotTokenBound comes from ff_suspend_execution.
-	ErrWaitpointNotTokenBound Code = "waitpoint_not_token_bound"
-	// ErrWaitpointPendingUseBufferScript comes from ff_deliver_signal.
-	ErrWaitpointPendingUseBufferScript Code = "waitpoint_pending_use_buffer_script"
 	// ErrWorkerNotFound comes from ffx_drain_worker.
 	ErrWorkerNotFound Code = "worker_not_found"
 )
@@ -278,29 +114,29 @@ const (
 // detailIndex is the place of a named detail of code, or -1.
 func detailIndex(code Code, name string) int {
 	switch code {
-	case ErrAlreadyMemberOfDifferentFlow:
+	case "already_member_of_different_flow":
 		switch name {
 		case "value":
 			return 0
 		}
-	case ErrBulkJobOver:
+	case "bulk_job_over":
 		switch name {
 		case "state":
 			return 0
 		}
-	case ErrCapabilityMismatch:
+	case "capability_mismatch":
 		switch name {
 		case "missing":
 			return 0
 		}
-	case ErrDepsNotSatisfied:
+	case "deps_not_satisfied":
 		switch name {
 		case "unsatisfied":
 			return 0
 		case "unresolved":
 			return 1
 		}
-	case ErrExecutionNotActive:
+	case "execution_not_active":
 		switch name {
 		case "terminal_outcome":
 			return 0
@@ -311,29 +147,29 @@ func detailIndex(code Code, name string) int {
 		case "attempt_id":
 			return 3
 		}
-	case ErrExecutionNotInFlow:
+	case "execution_not_in_flow":
 		switch name {
 		case "execution_id":
 			return 0
 		}
-	case ErrExecutionNotTerminal:
+	case "execution_not_terminal":
 		switch name {
 		case "node":
 			return 0
 		}
-	case ErrFireTooLate:
+	case "fire_too_late":
 		switch name {
 		case "start_before":
 			return 0
 		case "now":
 			return 1
 		}
-	case ErrFlowAlreadyTerminal:
+	case "flow_already_terminal":
 		switch name {
 		case "state":
 			return 0
 		}
-	case ErrFlowIDConflict:
+	case "flow_id_conflict":
 		switch name {
 		case "what":
 			return 0
@@ -342,54 +178,54 @@ func detailIndex(code Code, name string) int {
 		case "given":
 			return 2
 		}
-	case ErrFlowNotTerminal:
+	case "flow_not_terminal":
 		switch name {
 		case "state":
 			return 0
 		}
-	case ErrInvalidArgs:
+	case "invalid_args":
 		switch name {
 		case "message":
 			return 0
 		}
-	case ErrInvalidCapabilities:
+	case "invalid_capabilities":
 		switch name {
 		case "reason":
 			return 0
 		}
-	case ErrInvalidInput:
+	case "invalid_input":
 		switch name {
 		case "message":
 			return 0
 		}
-	case ErrInvalidPolicyJSON:
+	case "invalid_policy_json":
 		switch name {
 		case "reason":
 			return 0
 		}
-	case ErrInvalidTagKey:
+	case "invalid_tag_key":
 		switch name {
 		case "key":
 			return 0
 		}
-	case ErrInvariantViolation:
+	case "invariant_violation":
 		switch name {
 		case "message":
 			return 0
 		}
-	case ErrJournalFull:
+	case "journal_full":
 		switch name {
 		case "message":
 			return 0
 		}
-	case ErrMaxReplaysExhausted:
+	case "max_replays_exhausted":
 		switch name {
 		case "node":
 			return 0
 		case "replays":
 			return 1
 		}
-	case ErrResultsTooLarge:
+	case "results_too_large":
 		switch name {
 		case "results":
 			return 0
@@ -400,39 +236,39 @@ func detailIndex(code Code, name string) int {
 		case "limit":
 			return 3
 		}
-	case ErrRotationConflict:
+	case "rotation_conflict":
 		switch name {
 		case "kid":
 			return 0
 		}
-	case ErrRunKeyTaken:
+	case "run_key_taken":
 		switch name {
 		case "run_id":
 			return 0
 		}
-	case ErrScheduleChanged:
+	case "schedule_changed":
 		switch name {
 		case "version":
 			return 0
 		}
-	case ErrSignalLimitExceeded:
+	case "signal_limit_exceeded":
 		switch name {
 		case "limit":
 			return 0
 		}
-	case ErrSignalTooLarge:
+	case "signal_too_large":
 		switch name {
 		case "bytes":
 			return 0
 		case "limit":
 			return 1
 		}
-	case ErrStaleLease:
+	case "stale_lease":
 		switch name {
 		case "message":
 			return 0
 		}
-	case ErrUnknownBudgetDimension:
+	case "unknown_budget_dimension":
 		switch name {
 		case "dimension":
 			return 0

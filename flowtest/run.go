@@ -21,7 +21,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginelink"
-	"github.com/flowfabric/flowfabric-go/lua"
+	"github.com/flowfabric/flowfabric-go/internal/lualib"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -116,7 +116,7 @@ type place struct {
 // openEmbedded makes the engine in memory, which ends with the test.
 func (t *T) openEmbedded() {
 	t.Helper()
-	store, err := embedded.Open(context.Background(), embedded.Options{Library: lua.Source(), Logger: t.log.logger()})
+	store, err := embedded.Open(context.Background(), embedded.Options{Library: lualib.Source(), Logger: t.log.logger()})
 	if err != nil {
 		t.Fatalf("flowtest: open the engine: %v", err)
 	}

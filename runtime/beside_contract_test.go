@@ -11,7 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -58,7 +58,7 @@ func TestContractMode_SharesLanesWithOtherPrograms(t *testing.T) {
 			})
 			require.NoError(t, err)
 			enginetest.Eventually(t, func() string {
-				if e, err := f.operator.Execution(f.ctx, id); err != nil || e.State != enginecore.PublicCompleted {
+				if e, err := f.operator.Execution(f.ctx, id); err != nil || e.State != fabrictype.NodeSucceeded {
 					return fmt.Sprintf("execution %d is %s, %v", i, e.State, err)
 				}
 				return ""

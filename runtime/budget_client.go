@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
@@ -77,7 +78,7 @@ func (c *Client) setBudget(
 	}
 	var flowID enginecore.FlowID
 	if ref.Run != "" {
-		flowID = enginecore.FlowIDFor(c.session.Namespace, ref.Flow, ref.Run)
+		flowID = keyspace.FlowIDFor(c.session.Namespace, ref.Flow, ref.Run)
 	}
 	b := submit.NewStoredBudget(c.session.Namespace, spec, ref, flowID)
 	// The client does not know here whether the run has nodes with child runs.
@@ -132,13 +133,13 @@ func setBudgetEntry(actor string, ref fabrictype.BudgetRef, onlyNew bool, b subm
 // findBudget returns the partition and the id of a budget.
 func (c *Client) findBudget(
 	ctx context.Context, ref fabrictype.BudgetRef,
-) (engine.BudgetStore, enginecore.Partition, enginecore.BudgetID, error) {
+) (engine.BudgetStore, keyspace.Partition, enginecore.BudgetID, error) {
 	core, err := offered[engine.BudgetStore](ctx, c)
 	if err != nil {
-		return core, enginecore.Partition{}, "", err
+		return core, keyspace.Partition{}, "", err
 	}
 	if err := checkBudgetRef(ref, c.session.Namespace); err != nil {
-		return core, enginecore.Partition{}, "", err
+		return core, keyspace.Partition{}, "", err
 	}
 	id := submit.BudgetID(c.session.Namespace, ref)
 	p, err := c.session.Core.Partitioning().BudgetPartition(id)
@@ -164,7 +165,7 @@ func (c *Client) ResetBudget(ctx context.Context, ref fabrictype.BudgetRef) erro
 }
 
 func (c *Client) resetBudget(
-	ctx context.Context, core engine.BudgetStore, p enginecore.Partition, id enginecore.BudgetID,
+	ctx context.Context, core engine.BudgetStore, p keyspace.Partition, id enginecore.BudgetID,
 ) error {
 	now, err := c.session.Core.Now(ctx)
 	if err != nil {
@@ -203,7 +204,7 @@ func (c *Client) DeleteBudget(ctx context.Context, ref fabrictype.BudgetRef) err
 }
 
 func (c *Client) removeBudget(
-	ctx context.Context, core engine.BudgetStore, p enginecore.Partition, id enginecore.BudgetID,
+	ctx context.Context, core engine.BudgetStore, p keyspace.Partition, id enginecore.BudgetID,
 ) error {
 	for {
 		reply, err := core.RemoveBudget(ctx, enginerpc.RemoveBudgetCall{Partition: p, BudgetID: id})
@@ -253,8 +254,8 @@ func (c *Client) Budgets(ctx context.Context) ([]fabrictype.Budget, error) {
 	}
 	byID := make(map[enginecore.BudgetID]fabrictype.Budget) // a listing in pages may show one twice
 	for i := range c.session.Core.Partitioning().Budget {
-		call := enginerpc.ListBudgetsCall{Partition: enginecore.Partition{
-			Family: enginecore.BudgetFamily, Index: uint16(i),
+		call := enginerpc.ListBudgetsCall{Partition: keyspace.Partition{
+			Family: keyspace.BudgetFamily, Index: uint16(i),
 		}}
 		for {
 			reply, err := core.ListBudgets(ctx, call)
@@ -307,7 +308,7 @@ func (c *Client) nameRuns(ctx context.Context, states []fabrictype.Budget) error
 }
 
 // updateOf returns the present state of a budget's gate.
-func updateOf(e *engine.Session, p enginecore.Partition, b enginerpc.BudgetState) submit.GateUpdate {
+func updateOf(e *engine.Session, p keyspace.Partition, b enginerpc.BudgetState) submit.GateUpdate {
 	n := submit.GateUpdate{Session: e, Partition: p, Budget: b.BudgetID, Version: b.Gate, Closed: b.Closed}
 	if !b.Wide {
 		n.Flow = enginecore.FlowID(readBudgetState(b).FlowID)

@@ -4,16 +4,16 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
 // checkBudgetRef returns the fault of a reference in a namespace.
-func checkBudgetRef(r fabrictype.BudgetRef, namespace enginecore.Namespace) error {
+func checkBudgetRef(r fabrictype.BudgetRef, namespace keyspace.Namespace) error {
 	err := activityspec.CheckName(r.Name)
 	switch {
 	case err != nil:
@@ -23,7 +23,7 @@ func checkBudgetRef(r fabrictype.BudgetRef, namespace enginecore.Namespace) erro
 		err = fmt.Errorf("the Run %.80q: Flow must be set, too", r.Run)
 	case r.FlowID != "" && r.Run == "":
 		err = fmt.Errorf("the FlowID %.80q: Flow and Run must be set, too", r.FlowID)
-	case r.FlowID != "" && r.FlowID != string(enginecore.FlowIDFor(namespace, r.Flow, r.Run)):
+	case r.FlowID != "" && r.FlowID != string(keyspace.FlowIDFor(namespace, r.Flow, r.Run)):
 		err = fmt.Errorf("the FlowID %.80q: is not that of run %s of flow %s", r.FlowID, r.Run, r.Flow)
 	case len(r.Key) > submit.MaxLimitKey:
 		err = fmt.Errorf("the Key has %d bytes, at most %d are allowed", len(r.Key), submit.MaxLimitKey)

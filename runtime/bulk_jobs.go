@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
@@ -21,6 +20,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/bulkjob"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 )
 
@@ -188,10 +189,10 @@ func (c *Client) BulkJobs(ctx context.Context) iter.Seq2[*fabrictype.BulkJob, er
 
 // yieldBulkJobs yields the jobs of a partition, each once.
 func (c *Client) yieldBulkJobs(
-	ctx context.Context, store engine.BulkJobCalls, p enginecore.Partition, yield func(*fabrictype.BulkJob, error) bool,
+	ctx context.Context, store engine.BulkJobCalls, p keyspace.Partition, yield func(*fabrictype.BulkJob, error) bool,
 ) (bool, error) {
 	call := enginerpc.ListBulkJobsCall{Partition: p, Namespace: c.session.Namespace}
-	seen := make(map[enginecore.BulkJobID]bool)
+	seen := make(map[keyspace.BulkJobID]bool)
 	for {
 		reply, err := store.ListBulkJobs(ctx, call)
 		if err != nil {
@@ -241,17 +242,17 @@ func (c *Client) StopBulkJob(ctx context.Context, id string, opts ...ActionOptio
 }
 
 // locateBulkJob finds where a job of the client's namespace lives.
-func (c *Client) locateBulkJob(name string) (enginecore.BulkJobID, enginecore.Partition, error) {
+func (c *Client) locateBulkJob(name string) (keyspace.BulkJobID, keyspace.Partition, error) {
 	if err := checkBulkJobID(name); err != nil {
-		return "", enginecore.Partition{}, err
+		return "", keyspace.Partition{}, err
 	}
-	id := enginecore.BulkJobIDFor(c.session.Namespace, name)
+	id := keyspace.BulkJobIDFor(c.session.Namespace, name)
 	p, err := c.session.Core.Partitioning().BulkJobPartition(id)
 	return id, p, err
 }
 
 func bulkJobFault(err error) error {
-	if errors.Is(err, enginecore.ErrBulkJobNotFound) {
+	if errors.Is(err, errorcode.BulkJobNotFound) {
 		return ErrBulkJobNotFound
 	}
 	return err

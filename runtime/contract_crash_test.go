@@ -19,13 +19,14 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/lualib"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver/proxy"
-	"github.com/flowfabric/flowfabric-go/lua"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -166,7 +167,7 @@ func TestContractLostReplies(t *testing.T) {
 // member was delayed once it has dependencies, and leaves it in the index of delayed executions.
 func TestContractOnAPlainLibrary(t *testing.T) {
 	t.Parallel()
-	library := lua.ContractSource()
+	library := lualib.ContractSource()
 	for _, change := range [][2]string{
 		{"key.lane_delayed(c, A.lane_id)", "K.scheduling"},
 		{"order.enter(c, A.lane_id, A.execution_id, core)", "order.enter(c, A.lane_id, A.execution_id, core, K.scheduling)"},
@@ -213,7 +214,7 @@ func TestContractKeeper_ResolvesEdgesOfLostWorker(t *testing.T) {
 		require.NoError(t, err)
 		partition, err := engine.ConnOf(b.Engine.Internal()).FlowPartition(run.FlowID())
 		require.NoError(t, err)
-		first := enginecore.ExecutionIDFor(partition, run.FlowID(), "n0")
+		first := keyspace.ExecutionIDFor(partition, run.FlowID(), "n0")
 		program := b.Program(ctx, t)
 		program.Complete(program.Claim(first, 0), "7")
 		fixture.StartWorkerPool(t, b, a) // nothing has received the message of the completion
@@ -235,14 +236,14 @@ func TestContractPoisonNode(t *testing.T) {
 		require.NoError(t, err)
 		partition, err := core.FlowPartition(run.FlowID())
 		require.NoError(t, err)
-		id := enginecore.ExecutionIDFor(partition, run.FlowID(), "n0")
+		id := keyspace.ExecutionIDFor(partition, run.FlowID(), "n0")
 		b.Keeper(t)
 		grant := enginerpc.Grant{ExecutionID: id, WorkerID: "w", WorkerInstanceID: "dies", LaneID: "default", GrantTTL: time.Minute}
 		_, err = core.IssueClaimGrant(ctx, enginerpc.IssueClaimGrantCall{Grant: grant})
 		require.NoError(t, err)
 		_, err = core.ClaimExecution(ctx, enginerpc.ClaimExecutionCall{
 			ExecutionID: id, WorkerID: "w", WorkerInstanceID: "dies", LaneID: "default", LeaseID: enginecore.LeaseID(uuid.NewString()),
-			LeaseTTL: 5 * time.Millisecond, RenewBefore: time.Millisecond, AttemptID: enginecore.AttemptID(uuid.NewString()),
+			LeaseTTL: 5 * time.Millisecond, RenewBefore: time.Millisecond, AttemptID: keyspace.AttemptID(uuid.NewString()),
 		})
 		require.NoError(t, err)
 		for i := range 5 {
@@ -254,7 +255,7 @@ func TestContractPoisonNode(t *testing.T) {
 				_, err = core.ReclaimExecution(ctx, enginerpc.ReclaimExecutionCall{
 					OldAttemptIndex: enginecore.AttemptIndex(i), AttemptIndex: enginecore.AttemptIndex(i + 1), ExecutionID: id,
 					WorkerID: "w", WorkerInstanceID: "dies", LaneID: "default", LeaseID: enginecore.LeaseID(uuid.NewString()),
-					LeaseTTL: 5 * time.Millisecond, AttemptID: enginecore.AttemptID(uuid.NewString()),
+					LeaseTTL: 5 * time.Millisecond, AttemptID: keyspace.AttemptID(uuid.NewString()),
 				})
 				require.NoError(t, err)
 				return ""

@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -37,9 +38,9 @@ func TestContractDelayedSignal(t *testing.T) {
 			Execution: id, Waitpoint: w.WaitpointID, Token: w.WaitpointToken, Name: "go", ResumeDelay: time.Millisecond,
 		})
 		require.NoError(t, err)
-		require.Equal(t, enginecore.PublicDelayed, x.execution(id).State)
+		require.Equal(t, fabrictype.NodeDelayed, x.execution(id).State)
 		x.Keeper(t)
-		x.awaitState(id, enginecore.PublicWaiting)
+		x.awaitState(id, fabrictype.NodeWaiting)
 		require.Equal(t, "attempt_interrupted", string(x.execution(id).Attempt), "it continues in the same attempt")
 		requireRunTimesOut(t, x.Bench, x.ctx)
 		require.NotContains(t, x.Log(), "keeper.item_failed")
@@ -167,7 +168,7 @@ func TestContractLanesOfOthers(t *testing.T) {
 			require.NoError(t, err)
 			return id
 		}
-		x.awaitState(delayed("created"), enginecore.PublicWaiting)
+		x.awaitState(delayed("created"), fabrictype.NodeWaiting)
 
 		flaky := activity.New("flaky", func(ctx context.Context, n int) (int, error) {
 			if info, _ := activity.Info(ctx); info.Attempt == 1 {
@@ -184,7 +185,7 @@ func TestContractLanesOfOthers(t *testing.T) {
 			InputPayload: []byte("1"), DelayUntil: time.Now().Add(20 * time.Millisecond), PartitionID: "{fp:0}",
 		}})
 		require.NoError(t, err)
-		x.awaitState(id, enginecore.PublicCompleted)
+		x.awaitState(id, fabrictype.NodeSucceeded)
 		require.Equal(t, 1, x.execution(id).Retries)
 
 		x.Keeper(t, runtime.KeeperConfig{Lanes: []string{"of a keeper"}})
@@ -248,16 +249,16 @@ func TestContractHiddenExecutions(t *testing.T) {
 		tpu := create(many, "plain", needs("tpu"))
 		x.Worker(t, []activity.Handler{plain})
 		for range 3 {
-			x.awaitState(x.create("plain", ""), enginecore.PublicCompleted)
+			x.awaitState(x.create("plain", ""), fabrictype.NodeSucceeded)
 		}
-		require.Equal(t, enginecore.PublicWaiting, x.execution(gpu).State, "a worker of the contract offers it")
+		require.Equal(t, fabrictype.NodeWaiting, x.execution(gpu).State, "a worker of the contract offers it")
 		enginetest.Eventually(t, func() string {
-			if e := x.execution(tpu); string(e.Eligibility) != "blocked_by_route" {
-				return string(e.Eligibility)
+			if e := x.execution(tpu); e.Eligibility != "blocked_by_route" {
+				return e.Eligibility
 			}
 			return ""
 		})
 		x.Worker(t, []activity.Handler{plain}, runtime.WorkerConfig{Capabilities: []string{"tpu"}})
-		x.awaitState(tpu, enginecore.PublicCompleted)
+		x.awaitState(tpu, fabrictype.NodeSucceeded)
 	})
 }

@@ -11,10 +11,10 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -78,7 +78,7 @@ func TestContractSiblings(t *testing.T) {
 			b, reader := measured(t, enginetest.NewContract, kind)
 			f := &outsider{
 				t: t, ctx: enginetest.Context(t), core: engine.ConnOf(b.Engine.Internal()),
-				p: enginecore.Partition{Family: enginecore.FlowFamily},
+				p: keyspace.Partition{Family: keyspace.FlowFamily},
 			}
 			up, ended, gone, open := f.create(0, f.later), f.create(0, f.later), f.create(0, f.later), f.create(0, f.later)
 			flow, join := f.join(up, ended, gone, open)

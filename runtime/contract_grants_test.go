@@ -10,7 +10,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -26,7 +28,7 @@ func (x *outside) lease(id enginecore.ExecutionID, ttl time.Duration) {
 	require.NoError(x.t, err)
 	_, err = x.core.ClaimExecution(x.ctx, enginerpc.ClaimExecutionCall{
 		ExecutionID: id, WorkerID: "w", WorkerInstanceID: "dies", LaneID: enginetest.ProgramLane, LeaseTTL: ttl,
-		LeaseID: enginecore.LeaseID(uuid.NewString()), AttemptID: enginecore.AttemptID(uuid.NewString()),
+		LeaseID: enginecore.LeaseID(uuid.NewString()), AttemptID: keyspace.AttemptID(uuid.NewString()),
 		RenewBefore: ttl,
 	})
 	require.NoError(x.t, err)
@@ -63,7 +65,7 @@ func TestContractReclaimGrants(t *testing.T) {
 			})
 			require.EqualValues(t, 2, task.Info().LeaseEpoch)
 			require.NoError(t, task.Complete(x.ctx, 1))
-			require.Equal(t, enginecore.PublicCompleted, x.execution(id).State)
+			require.Equal(t, fabrictype.NodeSucceeded, x.execution(id).State)
 		}
 	})
 }
@@ -83,7 +85,7 @@ func TestContractClaimThrough(t *testing.T) {
 		result, err := run.Result(x.ctx)
 		require.NoError(t, err)
 		require.Equal(t, 5, result)
-		x.awaitState(lost, enginecore.PublicCompleted)
+		x.awaitState(lost, fabrictype.NodeSucceeded)
 	})
 }
 
@@ -120,6 +122,6 @@ func TestContractWaitsForEndedChildren(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, task.WaitForChildren(x.ctx))
 		require.NoError(t, holder.Next().Complete(x.ctx, 1))
-		x.awaitState(members[0], enginecore.PublicCompleted)
+		x.awaitState(members[0], fabrictype.NodeSucceeded)
 	})
 }

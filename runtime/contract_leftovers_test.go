@@ -9,7 +9,11 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/recordstate"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 )
 
@@ -26,9 +30,9 @@ func (x *outside) isListed(key string, id enginecore.ExecutionID) bool {
 }
 
 // partitionOf returns the partition of an execution.
-func (x *outside) partitionOf(id enginecore.ExecutionID) enginecore.Partition {
+func (x *outside) partitionOf(id enginecore.ExecutionID) keyspace.Partition {
 	x.t.Helper()
-	p, err := id.Partition()
+	p, err := keyspace.PartitionOf(id)
 	require.NoError(x.t, err)
 	return p
 }
@@ -47,7 +51,7 @@ func TestCancel_RacingWithASuspension(t *testing.T) {
 			Source: "operator_override",
 		})
 		require.NoError(t, err)
-		require.Equal(t, enginecore.PublicCancelled, x.execution(id).State)
+		require.Equal(t, fabrictype.NodeCancelled, x.execution(id).State)
 		client := x.core.Client()
 		state, err := client.Do(x.ctx, client.B().Hget().Key(x.core.Keys().WaitpointRecord(x.partitionOf(id), wait.WaitpointID)).
 			Field("state").Build()).ToString()
@@ -57,7 +61,7 @@ func TestCancel_RacingWithASuspension(t *testing.T) {
 			Execution: id, Waitpoint: wait.WaitpointID, Token: wait.WaitpointToken, Name: "go",
 		})
 		require.Error(t, err)
-		require.Equal(t, enginecore.PublicCancelled, x.execution(id).State)
+		require.Equal(t, fabrictype.NodeCancelled, x.execution(id).State)
 	})
 }
 
@@ -72,7 +76,7 @@ func TestCancel_RacingWithAClaim(t *testing.T) {
 			Source: "operator_override",
 		})
 		require.NoError(t, err)
-		require.Equal(t, enginecore.PublicCancelled, x.execution(id).State)
+		require.Equal(t, fabrictype.NodeCancelled, x.execution(id).State)
 		client := x.core.Client()
 		listed, err := client.Do(x.ctx, client.B().Sismember().
 			Key(x.core.Keys().IndexWorkerLeases(x.partitionOf(id), enginetest.ProgramWorker)).Member(string(id)).Build()).AsBool()
@@ -96,18 +100,18 @@ func TestEdgeToABlockedExecution(t *testing.T) {
 		require.True(t, x.isListed(key, down))
 		f := &outsider{t: t, ctx: x.ctx, core: x.core, p: x.partitionOf(up)}
 		f.link(up, down)
-		require.Equal(t, enginecore.EligibilityBlockedByDeps, x.execution(down).Eligibility)
+		require.Equal(t, recordstate.EligibilityBlockedByDeps, x.execution(down).Eligibility)
 		require.Equal(t, x.Reference(), x.isListed(key, down))
 		x.Keeper(t)
 		x.program.Complete(x.program.Claim(up, 0), "1")
 		enginetest.Eventually(t, func() string {
-			if e := x.execution(down); e.Eligibility != enginecore.EligibleNow {
-				return "it is " + string(e.Eligibility)
+			if e := x.execution(down); e.Eligibility != recordstate.EligibleNow {
+				return "it is " + e.Eligibility
 			}
 			return ""
 		})
 		x.program.Complete(x.program.Claim(down, 0), "2")
-		require.Equal(t, enginecore.PublicCompleted, x.execution(down).State)
+		require.Equal(t, fabrictype.NodeSucceeded, x.execution(down).State)
 	})
 }
 
@@ -126,16 +130,16 @@ func TestLastAttemptOfAbandonedExecution(t *testing.T) {
 			require.NoError(t, err)
 			_, err = x.core.ReclaimExecution(x.ctx, enginerpc.ReclaimExecutionCall{
 				ExecutionID: id, WorkerID: "w", WorkerInstanceID: "dies", LaneID: enginetest.ProgramLane, LeaseTTL: time.Hour,
-				LeaseID: enginecore.LeaseID(uuid.NewString()), AttemptID: enginecore.AttemptID(uuid.NewString()),
+				LeaseID: enginecore.LeaseID(uuid.NewString()), AttemptID: keyspace.AttemptID(uuid.NewString()),
 				OldAttemptIndex: lost, AttemptIndex: lost + 1,
 			})
 			if lost == 0 {
 				require.NoError(t, err)
 			} else {
-				require.ErrorIs(t, err, enginecore.ErrMaxRetriesExhausted)
+				require.ErrorIs(t, err, errorcode.MaxRetriesExhausted)
 			}
 		}
-		require.Equal(t, enginecore.PublicFailed, x.execution(id).State)
+		require.Equal(t, fabrictype.NodeFailed, x.execution(id).State)
 		client := x.core.Client()
 		ended, err := client.Do(x.ctx, client.B().Hexists().Key(x.core.Keys().AttemptRecord(id, 1)).Field("ended_at").Build()).AsBool()
 		require.NoError(t, err)

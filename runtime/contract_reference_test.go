@@ -13,8 +13,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -60,7 +62,7 @@ func (x *outside) execution(id enginecore.ExecutionID) admin.Execution {
 }
 
 // awaitState waits until an execution is in a state.
-func (x *outside) awaitState(id enginecore.ExecutionID, state enginecore.PublicState) {
+func (x *outside) awaitState(id enginecore.ExecutionID, state fabrictype.NodeState) {
 	x.t.Helper()
 	enginetest.Eventually(x.t, func() string {
 		if e := x.execution(id); e.State != state {
@@ -75,7 +77,7 @@ func (x *outside) suspend(c enginetest.Claimed) (enginerpc.SuspendExecutionReply
 	return x.core.SuspendExecution(x.ctx, enginerpc.SuspendExecutionCall{
 		ExecutionID: c.ID, WorkerInstanceID: enginetest.ProgramWorker, LaneID: enginetest.ProgramLane,
 		AttemptIndex: c.AttemptIndex, AttemptID: c.AttemptID, LeaseID: c.LeaseID, LeaseEpoch: c.LeaseEpoch,
-		SuspensionID: enginecore.SuspensionID(uuid.NewString()), WaitpointID: enginecore.WaitpointID(uuid.NewString()),
+		SuspensionID: keyspace.SuspensionID(uuid.NewString()), WaitpointID: enginecore.WaitpointID(uuid.NewString()),
 		WaitpointKey: "approval", ReasonCode: "waiting_for_signal", RequestedBy: "worker", ResumePolicyJSON: []byte("{}"),
 		ResumeConditionJSON: []byte(`{"condition_type":"signal_set","required_signal_names":["go"]}`),
 	})
@@ -91,7 +93,7 @@ func TestContractWaitsEnd(t *testing.T) {
 			id := x.create("of a program", "")
 			w, err := x.suspend(x.program.Claim(id, 0))
 			require.NoError(t, err)
-			require.Equal(t, enginecore.PublicSuspended, x.execution(id).State)
+			require.Equal(t, fabrictype.NodeSuspended, x.execution(id).State)
 			return id, w
 		}
 		id, w := wait()
@@ -99,8 +101,8 @@ func TestContractWaitsEnd(t *testing.T) {
 			Execution: id, Waitpoint: w.WaitpointID, Token: w.WaitpointToken, Name: "go",
 		})
 		require.NoError(t, err)
-		require.Equal(t, enginecore.SignalEffect("resume_condition_satisfied"), delivered.Effect)
-		require.Equal(t, enginecore.PublicWaiting, x.execution(id).State)
+		require.Equal(t, "resume_condition_satisfied", delivered.Effect)
+		require.Equal(t, fabrictype.NodeWaiting, x.execution(id).State)
 
 		id, w = wait()
 		_, err = x.core.DeliverSignal(x.ctx, enginerpc.DeliverSignalCall{LaneID: enginetest.ProgramLane, Signal: enginerpc.Signal{
@@ -108,7 +110,7 @@ func TestContractWaitsEnd(t *testing.T) {
 			SourceType: "x", SourceIdentity: "x", WaitpointToken: w.WaitpointToken,
 		}})
 		require.NoError(t, err)
-		require.Equal(t, enginecore.PublicWaiting, x.execution(id).State)
+		require.Equal(t, fabrictype.NodeWaiting, x.execution(id).State)
 		client := x.core.Client()
 		stored, err := client.Do(x.ctx, client.B().Hmget().Key("ff:signal:{fp:0}:s1").
 			Field("payload_encoding", "target_scope").Build()).AsStrSlice()
@@ -120,7 +122,7 @@ func TestContractWaitsEnd(t *testing.T) {
 			LaneID: enginetest.ProgramLane, ExecutionID: id, WaitpointID: w.WaitpointID,
 		})
 		require.NoError(t, err)
-		require.Equal(t, enginecore.PublicWaiting, x.execution(id).State)
+		require.Equal(t, fabrictype.NodeWaiting, x.execution(id).State)
 	})
 }
 
@@ -156,7 +158,7 @@ func TestContractWorkerCapabilities(t *testing.T) {
 		s := enginetest.NewGrantIssuer(t, x.Engine)
 		_, err := s.ClaimForWorker(x.ctx, fixture.RequestFor("weak"))
 		require.ErrorIs(t, err, runtime.ErrNoGrant)
-		require.Equal(t, enginecore.PublicRateLimited, x.execution(id).State)
+		require.Equal(t, fabrictype.NodeRateLimited, x.execution(id).State)
 		keys, client := x.core.Keys(), x.core.Client()
 		workers := func() []string {
 			list, err := client.Do(x.ctx, client.B().Smembers().Key("ff:idx:workers").Build()).AsStrSlice()
@@ -165,7 +167,7 @@ func TestContractWorkerCapabilities(t *testing.T) {
 		}
 		require.Empty(t, workers())
 		w := x.Worker(t, []activity.Handler{fixture.Passing("pass")}, runtime.WorkerConfig{Capabilities: []string{"ssd", "gpu"}})
-		x.awaitState(id, enginecore.PublicCompleted)
+		x.awaitState(id, fabrictype.NodeSucceeded)
 		require.Len(t, workers(), 1)
 		capabilities, err := client.Do(x.ctx, client.B().Get().
 			Key(keys.WorkerCapabilities(enginecore.WorkerInstanceID(workers()[0]))).Build()).ToString()
@@ -218,7 +220,7 @@ func TestContractRetryOfOthers(t *testing.T) {
 			`{"retry_policy":{"max_retries":1}}`:                                             time.Second,
 		} {
 			id := x.create("flaky", policy)
-			x.awaitState(id, enginecore.PublicDelayed)
+			x.awaitState(id, fabrictype.NodeDelayed)
 			client := x.core.Client()
 			times, err := client.Do(x.ctx, client.B().Hmget().Key(x.core.Keys().ExecCore(id)).
 				Field("last_transition_at", "delay_until").Build()).AsIntSlice()
@@ -236,7 +238,7 @@ func TestContractTimeOfCaller(t *testing.T) {
 			LaneID: enginetest.ProgramLane, ExecutionID: id, BlockingReason: "paused_by_operator",
 		})
 		require.NoError(t, err)
-		require.Equal(t, "blocked_by_operator", string(x.execution(id).Eligibility))
+		require.Equal(t, "blocked_by_operator", x.execution(id).Eligibility)
 		client, core := x.core.Client(), x.core.Keys().ExecCore(id)
 		since, err := client.Do(x.ctx, client.B().Hget().Key(core).Field("last_transition_at").Build()).AsInt64()
 		require.NoError(t, err)
@@ -244,6 +246,6 @@ func TestContractTimeOfCaller(t *testing.T) {
 		unblock := enginerpc.UnblockExecutionCall{LaneID: enginetest.ProgramLane, ExecutionID: id}
 		_, err = x.core.UnblockExecution(x.ctx, unblock)
 		require.NoError(t, err)
-		require.Equal(t, "eligible_now", string(x.execution(id).Eligibility))
+		require.Equal(t, "eligible_now", x.execution(id).Eligibility)
 	})
 }

@@ -18,10 +18,11 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/lualib"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
-	"github.com/flowfabric/flowfabric-go/lua"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -195,7 +196,7 @@ func TestContractSendsNoCompositeCall(t *testing.T) {
 	t.Parallel()
 	b := enginetest.NewContract(t, testserver.Embedded)
 	ctx := enginetest.Context(t)
-	partition := enginecore.Partition{Family: enginecore.FlowFamily}
+	partition := keyspace.Partition{Family: keyspace.FlowFamily}
 	_, err := engine.ConnOf(b.Engine.Internal()).Tick(ctx, enginerpc.TickCall{Partition: partition, Limit: 1})
 	require.ErrorIs(t, err, enginecore.ErrContractOnly)
 	require.ErrorContains(t, err, enginerpc.FunctionName(enginerpc.TickCall{}))
@@ -229,14 +230,14 @@ func TestContractLeavesTheLibrary(t *testing.T) {
 		load := func(source string) {
 			require.NoError(t, client.Do(ctx, client.B().FunctionLoad().Replace().FunctionCode(source).Build()).Error())
 		}
-		load("#!lua name=" + lua.Name + "\nredis.register_function('ff_version', function() return '26' end)\n")
+		load("#!lua name=" + lualib.Name + "\nredis.register_function('ff_version', function() return '26' end)\n")
 		err = open()
 		require.ErrorIs(t, err, enginecore.ErrIncompatibleLibrary)
 		require.ErrorContains(t, err, "version 26")
 		version, err := client.Do(context.Background(), client.B().Fcall().Function("ff_version").Numkeys(0).Build()).ToString()
 		require.NoError(t, err)
 		require.Equal(t, "26", version)
-		load(lua.ContractSource())
+		load(lualib.ContractSource())
 		require.NoError(t, open())
 		_, err = runtime.Open(ctx, server.URL()+"?contract=26", runtime.OpenConfig{})
 		require.ErrorIs(t, err, runtime.ErrInvalid)

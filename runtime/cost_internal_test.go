@@ -9,11 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/dispatch"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/worker"
 )
@@ -68,7 +68,7 @@ func newCostBench(tb testing.TB) *costBench {
 	client, err := NewClient(e)
 	require.NoError(tb, err)
 	tb.Cleanup(client.Close)
-	_, err = client.submitter.Completions.Wait(ctx, "any", enginecore.Partition{Family: enginecore.FlowFamily})
+	_, err = client.submitter.Completions.Wait(ctx, "any", keyspace.Partition{Family: keyspace.FlowFamily})
 	require.NoError(tb, err) // from here on the client receives messages
 	e.session.Backend = readyCalls{e.session.Backend, client.submitter.Completions}
 	client.submitter.Starts = submit.NewStarter(e.session)
@@ -81,7 +81,7 @@ func newCostBench(tb testing.TB) *costBench {
 
 // runTask runs one execution from the reply that leases it to the reply that commits it.
 func (b *costBench) runTask(tb testing.TB, claimed *enginerpc.ClaimedExecution) {
-	at := dispatch.LaneShard{Lane: activity.DefaultLane, Partition: enginecore.Partition{Family: enginecore.FlowFamily}}
+	at := dispatch.LaneShard{Lane: activity.DefaultLane, Partition: keyspace.Partition{Family: keyspace.FlowFamily}}
 	t := b.run.NewTask(at, claimed, time.Now())
 	if next := b.run.RunTask(t, func() bool { return true }); next != nil || !t.IsReported() {
 		tb.Fatal("the result was not committed")

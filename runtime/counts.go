@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // maxCountedHours is the longest time that is counted by hour: the engine keeps this number of hours.
@@ -48,7 +48,7 @@ func (c *Client) Counts(ctx context.Context, q RunQuery, by ...CountBy) ([]fabri
 		return nil, fmt.Errorf("count runs: %w", err)
 	}
 	hours := q.countedHours()
-	replies, err := engine.InAllPartitions(ctx, c.session, func(p enginecore.Partition) enginerpc.CountRunsCall {
+	replies, err := engine.InAllPartitions(ctx, c.session, func(p keyspace.Partition) enginerpc.CountRunsCall {
 		call := enginerpc.CountRunsCall{Partition: p, Namespace: string(c.session.Namespace), FlowName: q.Flow}
 		if hours != (hourSpan{}) {
 			call.FromHour, call.ToHour = hours.from, hours.last

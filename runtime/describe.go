@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/explain"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
@@ -277,7 +278,7 @@ func kindOf(n enginerpc.DescribedNode, spec *flowgraph.Node) fabrictype.NodeKind
 
 // nameFailure corrects the failure of a run that has joins: the engine records the failures that it knew when the run
 // was sure to fail.
-func (c *Client) nameFailure(ctx context.Context, p enginecore.Partition, d *RunDescription) error {
+func (c *Client) nameFailure(ctx context.Context, p keyspace.Partition, d *RunDescription) error {
 	if d.FailedNode == "" || d.graph == nil {
 		return nil
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // pageCursor matches the cursor of a page.
@@ -99,9 +100,9 @@ func (r *RunRef) readValues(
 // nodeID returns the id of the execution of a node that the graph of the run has.
 func (r *RunRef) nodeID(d *RunDescription, name string) enginecore.ExecutionID {
 	if !engine.Has[engine.GraphStore](r.client.session.Backend) {
-		return enginecore.ExecutionIDFor(r.partition, r.flowID, name)
+		return keyspace.ExecutionIDFor(r.partition, r.flowID, name)
 	}
-	return enginecore.NodeExecutionID(r.partition, r.flowID, d.places[name]+1)
+	return keyspace.NodeExecutionID(r.partition, r.flowID, d.places[name]+1)
 }
 
 // addValues adds the values of the run and of the nodes that d describes, q.valueBytes of each. It returns how many of

@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/explain"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/waitreason"
 )
@@ -176,7 +177,7 @@ func (d *RunDescription) explainBudgets() {
 
 // explainPauses marks nodes that wait because their lane, activity or run is paused, also nodes that no worker has
 // tried to start since.
-func (c *Client) explainPauses(ctx context.Context, p enginecore.Partition, d *RunDescription) error {
+func (c *Client) explainPauses(ctx context.Context, p keyspace.Partition, d *RunDescription) error {
 	couldStart := func(n fabrictype.Node) bool { return n.Waiting.Reason == waitreason.Worker }
 	held := func(n fabrictype.Node) bool { return n.Waiting.Reason == waitreason.ActivityPaused }
 	if !d.PausedAt.IsZero() {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/lua"
+	"github.com/flowfabric/flowfabric-go/internal/lualib"
 )
 
 // Every event that the library logs under a separate name has a constant.
@@ -23,7 +23,7 @@ func TestEveryEventIsNamed(t *testing.T) {
 	}
 	event := regexp.MustCompile(`event_log\.add_for\(c, [a-z_.]+, '([a-z_]+)'|event_log\.add\(c, [a-z_.A-Z]+, '([a-z_]+)'`)
 	names := 0
-	for _, name := range lua.Files() {
+	for _, name := range lualib.Files() {
 		text, err := os.ReadFile(filepath.Join("..", "lua", filepath.FromSlash(name)))
 		require.NoError(t, err)
 		for _, match := range event.FindAllStringSubmatch(string(text), -1) {

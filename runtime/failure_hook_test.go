@@ -13,11 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -118,7 +118,7 @@ func (b *hookBench) start(t *testing.T, runs ...string) {
 func (b *hookBench) held(t *testing.T) {
 	t.Helper()
 	conn := engine.ConnOf(b.Engine.Internal())
-	key := conn.Keys().FfxFailureHook(enginecore.Partition{Family: enginecore.FlowFamily}, "default", "worker")
+	key := conn.Keys().FfxFailureHook(keyspace.Partition{Family: keyspace.FlowFamily}, "default", "worker")
 	enginetest.Eventually(t, func() string {
 		cursor, _ := conn.Client().Do(t.Context(), conn.Client().B().Hget().Key(key).Field("cursor").Build()).ToString()
 		if cursor == "" {
@@ -215,10 +215,10 @@ func TestOnRunFailedCatchesUp(t *testing.T) {
 		require.NoError(t, first.Stop())
 		b.start(t, "cup", "good", "plate")
 		conn := engine.ConnOf(b.Engine.Internal())
-		key := conn.Keys().FfxRunFeed(enginecore.Partition{Family: enginecore.FlowFamily}, "default")
+		key := conn.Keys().FfxRunFeed(keyspace.Partition{Family: keyspace.FlowFamily}, "default")
 		require.NoError(t, conn.Client().Do(t.Context(), conn.Client().B().Xtrim().Key(key).Maxlen().Threshold("1").Build()).Error())
 		held, err := conn.HoldFailureHook(t.Context(), enginerpc.HoldFailureHookCall{
-			Partition: enginecore.Partition{Family: enginecore.FlowFamily}, Namespace: "default", Hook: "worker",
+			Partition: keyspace.Partition{Family: keyspace.FlowFamily}, Namespace: "default", Hook: "worker",
 			Holder: "lost", HoldMs: 1000,
 		})
 		require.NoError(t, err)

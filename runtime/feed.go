@@ -8,12 +8,12 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine/feeds"
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/eventkind"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // FeedFilter selects events of the feed. The zero value selects all events except the events of child runs.
@@ -31,7 +31,7 @@ type FeedFilter struct {
 type Feed struct {
 	client   *Client
 	listener *feeds.Listener
-	at       map[enginecore.Partition]feedPosition
+	at       map[keyspace.Partition]feedPosition
 	// left are the events of a page that have not been yielded yet.
 	left feeds.Page
 }
@@ -66,7 +66,7 @@ func (c *Client) Feed(ctx context.Context, filter FeedFilter, cursor string) (*F
 	if err != nil {
 		return nil, fmt.Errorf("feed of runs: %w", err)
 	}
-	from := make(map[enginecore.Partition]string, len(at))
+	from := make(map[keyspace.Partition]string, len(at))
 	for p, position := range at {
 		from[p] = position.After
 	}
@@ -174,8 +174,8 @@ func (f *Feed) Cursor() string {
 }
 
 // parseFeedCursor reads a cursor: the positions of all partitions, none for "".
-func (c *Client) parseFeedCursor(cursor string) (map[enginecore.Partition]feedPosition, error) {
-	at := make(map[enginecore.Partition]feedPosition)
+func (c *Client) parseFeedCursor(cursor string) (map[keyspace.Partition]feedPosition, error) {
+	at := make(map[keyspace.Partition]feedPosition)
 	if cursor == "" {
 		return at, nil
 	}

@@ -15,8 +15,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/lualib"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
-	"github.com/flowfabric/flowfabric-go/lua"
 )
 
 // formerRun is a run as protocol 1 stored it: each node under a separate id.
@@ -54,7 +55,7 @@ func TestEmptyReplica_IsNotTakenForFormerData(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, client.Do(ctx, client.B().Del().Key(protocol).Build()).Error())
 		server := &arrivingData{Client: client, protocol: protocol, arrive: func() {
-			p := enginecore.Partition{Family: enginecore.FlowFamily, Index: 1}
+			p := keyspace.Partition{Family: keyspace.FlowFamily, Index: 1}
 			run := client.B().Zadd().Key(keys.FfxAllRuns(p)).ScoreMember().ScoreMember(1, "run").Build()
 			require.NoError(t, client.Do(ctx, run).Error())
 			require.NoError(t, client.Do(ctx, client.B().Set().Key(protocol).Value(stored).Build()).Error())
@@ -77,7 +78,7 @@ func TestFormerStoredFormIsRefused(t *testing.T) {
 		do := func(args ...string) {
 			require.NoError(t, client.Do(ctx, client.B().Arbitrary(args...).Build()).Error())
 		}
-		p := enginecore.Partition{Family: enginecore.FlowFamily, Index: 1}
+		p := keyspace.Partition{Family: keyspace.FlowFamily, Index: 1}
 		do("DEL", keys.FfxProtocol())
 		do("HSET", keys.FlowCore(p, run.FlowID), "flow_id", string(run.FlowID), "managed", "1", "public_flow_state", "open")
 		do("ZADD", keys.FfxAllRuns(p), "1", string(run.FlowID))
@@ -87,7 +88,7 @@ func TestFormerStoredFormIsRefused(t *testing.T) {
 		_, err := enginerpc.Connect(ctx, client, enginerpc.Options{Prefix: b.Prefix})
 		require.ErrorIs(t, err, enginecore.ErrIncompatibleLibrary)
 		for _, want := range []string{
-			b.Prefix, "stored by a program of protocol 1", fmt.Sprintf("of protocol %d", lua.Protocol),
+			b.Prefix, "stored by a program of protocol 1", fmt.Sprintf("of protocol %d", lualib.Protocol),
 			"let that program finish and purge them, or use another prefix or database",
 		} {
 			require.ErrorContains(t, err, want)

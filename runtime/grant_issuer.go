@@ -63,17 +63,16 @@ type GrantRequest struct {
 	Activities []string
 	// TTL is how long the worker may use the grant: 1 ms to 1 min.
 	TTL time.Duration
-	// Partition restricts the request to executions that wait in one partition. Nil probes 32 partitions, different
-	// ones from call to call. On a server that has all partitions, executions that can start wait in partition 0,
+	// Partition is the tag of the only partition to probe, such as {fp:7}. Empty probes 32 partitions, different ones
+	// from call to call. On a server that has all partitions, executions that can start wait in partition 0,
 	// whatever their own partition is.
-	Partition *enginecore.Partition
+	Partition string
 }
 
 // Grant is a time-limited right of one worker instance to claim one execution. After ExpiresAt, the execution may be
 // granted to another worker.
 type Grant struct {
 	ExecutionID enginecore.ExecutionID
-	Partition   enginecore.Partition
 	Lane        enginecore.LaneID
 	WorkerID    enginecore.WorkerID
 	Instance    enginecore.WorkerInstanceID

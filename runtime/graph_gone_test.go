@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -97,7 +98,7 @@ func TestDeletedGraphs_LeaveOtherRunsAlone(t *testing.T) {
 		<-begun
 		behind := start(fixture.Single(t, pass), "behind")
 
-		require.ErrorContains(t, <-faded, string(enginecore.ErrGraphUnknown))
+		require.ErrorContains(t, <-faded, string(errorcode.GraphUnknown))
 		before, err := kept.Describe(ctx)
 		require.NoError(t, err)
 		enginetest.Eventually(t, func() string {
@@ -112,7 +113,7 @@ func TestDeletedGraphs_LeaveOtherRunsAlone(t *testing.T) {
 		enginetest.Eventually(t, func() string {
 			for line := range strings.Lines(b.Log()) {
 				if strings.Contains(line, "event=result.not_committed") && strings.Contains(line, "run=completing") {
-					require.Contains(t, line, enginecore.ErrGraphUnknown)
+					require.Contains(t, line, errorcode.GraphUnknown)
 					return ""
 				}
 			}

@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -164,7 +164,7 @@ func (x *busyRun) do(t *testing.T, command string) {
 		case "$exec":
 			node, part, _ := strings.Cut(rest, ":")
 			words[i] = x.Prefix + ":exec:" + tag + ":" + string(x.plan.ExecutionID(node)) + ":" +
-				strings.ReplaceAll(part, "$first", string(enginecore.EdgeIDFor(x.plan.FlowID, "first", node)))
+				strings.ReplaceAll(part, "$first", string(keyspace.EdgeIDFor(x.plan.FlowID, "first", node)))
 		case "$flow":
 			words[i] = string(x.plan.FlowID)
 			if rest != "" {
@@ -179,7 +179,7 @@ func (x *busyRun) do(t *testing.T, command string) {
 			words[i] = string(x.done.ExecutionID("only"))
 		case "$edge":
 			from, to, _ := strings.Cut(rest, ">")
-			words[i] = string(enginecore.EdgeIDFor(x.plan.FlowID, from, to))
+			words[i] = string(keyspace.EdgeIDFor(x.plan.FlowID, from, to))
 		}
 	}
 	client := engine.ConnOf(x.Engine.Internal()).Client()

@@ -14,6 +14,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -208,7 +210,7 @@ func (o *operator) resolveAgain(m member) {
 		}
 		_, err := o.core.ResolveDependency(o.ctx, enginerpc.ResolveDependencyCall{
 			DownstreamExecutionID: m.id, LaneID: m.lane, AttemptIndex: m.attempt, UpstreamExecutionID: u.id,
-			EdgeID:          enginecore.EdgeIDFor(o.trial.plan.FlowID, nodeName(up), m.node),
+			EdgeID:          keyspace.EdgeIDFor(o.trial.plan.FlowID, nodeName(up), m.node),
 			UpstreamOutcome: u.fields["terminal_outcome"],
 		})
 		o.done("ff_resolve_dependency", err)
@@ -283,17 +285,17 @@ func (o *operator) work(m member) {
 	o.done("ff_fail_execution", err)
 }
 
-func (o *operator) claim(m member, worker enginecore.WorkerID, instance enginecore.WorkerInstanceID, lease enginecore.LeaseID) (enginecore.LeaseEpoch, enginecore.AttemptID, enginecore.AttemptIndex, bool) {
+func (o *operator) claim(m member, worker enginecore.WorkerID, instance enginecore.WorkerInstanceID, lease enginecore.LeaseID) (enginecore.LeaseEpoch, keyspace.AttemptID, enginecore.AttemptIndex, bool) {
 	total, _ := strconv.Atoi(m.fields["total_attempt_count"])
 	reply, err := o.core.ClaimExecution(o.ctx, enginerpc.ClaimExecutionCall{
 		AttemptIndex: enginecore.AttemptIndex(total), ExecutionID: m.id, WorkerID: worker, WorkerInstanceID: instance, LaneID: m.lane,
 		LeaseID: lease, LeaseTTL: 500 * time.Millisecond, RenewBefore: 300 * time.Millisecond,
-		AttemptID: enginecore.AttemptID(uuid.NewString()),
+		AttemptID: keyspace.AttemptID(uuid.NewString()),
 	})
 	if o.done("ff_claim_execution", err) {
 		return reply.LeaseEpoch, reply.AttemptID, reply.AttemptIndex, true
 	}
-	if !errors.Is(err, enginecore.ErrUseClaimResumedExecution) {
+	if !errors.Is(err, errorcode.UseClaimResumedExecution) {
 		return 0, "", 0, false
 	}
 	resumed, err := o.core.ClaimResumedExecution(o.ctx, enginerpc.ClaimResumedExecutionCall{

@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -34,10 +35,10 @@ func TestSilentServerDelaysItsPartitionsOnly(t *testing.T) {
 	cluster.Announce(t, addresses)
 	b := enginetest.Open(t, testserver.OnCluster, cluster.URL(), enginetest.NewPrefix(), runtime.RetryFor(time.Hour))
 	core := engine.ConnOf(b.Engine.Internal())
-	serverOf := func(p enginecore.Partition) *testserver.Server { return cluster.Owner(t, cluster.SlotOf(t, p.Tag())) }
-	silent := serverOf(core.Partitioning().Of(enginecore.FlowFamily)[0])
+	serverOf := func(p keyspace.Partition) *testserver.Server { return cluster.Owner(t, cluster.SlotOf(t, p.Tag())) }
+	silent := serverOf(core.Partitioning().Of(keyspace.FlowFamily)[0])
 	def := fixture.Single(t, fixture.Passing("work"))
-	start := func() enginecore.Partition {
+	start := func() keyspace.Partition {
 		run, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)
 		at, err := core.FlowPartition(run.FlowID())

@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -160,7 +161,7 @@ func TestClaimAcrossPartitions(t *testing.T) {
 		taken, partitions := make(map[enginecore.ExecutionID]bool), make(map[string]bool)
 		for claim := 0; len(taken) < runs; claim++ {
 			call := enginerpc.ClaimCall{
-				Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(claim)},
+				Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: uint16(claim)},
 				ClaimRequest: enginerpc.ClaimRequest{
 					LaneID: activity.DefaultLane, WorkerID: "w", WorkerInstanceID: "w", ClaimID: uuid.NewString(), Count: each,
 					LeaseTTL: time.Minute, Kinds: "\nwork\n",
@@ -203,7 +204,7 @@ func TestLaneIsRebuilt(t *testing.T) {
 			u.Start(t, fair, strconv.Itoa(i%3), "fair")
 			u.Start(t, one, "", "plain")
 		}
-		home := enginecore.Partition{Family: enginecore.FlowFamily}
+		home := keyspace.Partition{Family: keyspace.FlowFamily}
 		set := keys.LaneEligible(home, activity.DefaultLane)
 		waiting, err := client.Do(u.Ctx, client.B().Zrangebyscore().Key(set).Min("(-inf").Max("+inf").Withscores().Build()).AsZScores()
 		require.NoError(t, err)
@@ -215,7 +216,7 @@ func TestLaneIsRebuilt(t *testing.T) {
 			require.NoError(t, client.Do(u.Ctx, client.B().Del().Key(key).Build()).Error())
 		}
 		for _, x := range waiting[:runs] {
-			p, err := enginecore.ExecutionID(x.Member).Partition()
+			p, err := keyspace.PartitionOf(enginecore.ExecutionID(x.Member))
 			require.NoError(t, err)
 			own := client.B().Zadd().Key(keys.LaneEligible(p, activity.DefaultLane)).ScoreMember().ScoreMember(x.Score, x.Member)
 			require.NoError(t, client.Do(u.Ctx, own.Build()).Error())
@@ -237,8 +238,8 @@ func TestPartitionSetIsClaimed(t *testing.T) {
 		ctx, core, l := enginetest.Context(t), engine.ConnOf(b.Engine.Internal()), fixture.NewLedger()
 		client, keys := core.Client(), core.Keys()
 		fixture.StartAt(ctx, t, b, l.Flow(t, "one", 1, false), "one", 7, "")
-		home := enginecore.Partition{Family: enginecore.FlowFamily}
-		at := enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}
+		home := keyspace.Partition{Family: keyspace.FlowFamily}
+		at := keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}
 		set, own := keys.LaneEligible(home, activity.DefaultLane), keys.LaneEligible(at, activity.DefaultLane)
 		require.NoError(t, client.Do(ctx, client.B().Rename().Key(set).Newkey(own).Build()).Error())
 		b.Worker(t, []activity.Handler{l.Work}, runtime.Sweeping(runtime.WorkerConfig{}, 100*time.Millisecond))

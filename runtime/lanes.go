@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // Lanes returns the lanes that were ever used or paused, sorted by name. It reads the partitions one after another, so
@@ -54,7 +54,7 @@ func readLane(l enginerpc.LaneState) fabrictype.Lane {
 // start later and survives restarts. The lane need not be in use yet. Pausing a paused lane changes nothing, except
 // that it completes a call that failed half-way; after an error, repeat the call.
 func (c *Client) PauseLane(ctx context.Context, lane, reason string, opts ...ActionOption) error {
-	if _, err := enginecore.ParseLaneID(lane); err != nil {
+	if _, err := keyspace.ParseLaneID(lane); err != nil {
 		return invalid("pause lane: %w", err)
 	}
 	return c.pause(ctx, engine.PausedLane, lane, reason, opts)
@@ -62,7 +62,7 @@ func (c *Client) PauseLane(ctx context.Context, lane, reason string, opts ...Act
 
 // ResumeLane ends the pause of a lane. Resuming a lane that is not paused is not an error.
 func (c *Client) ResumeLane(ctx context.Context, lane string) error {
-	if _, err := enginecore.ParseLaneID(lane); err != nil {
+	if _, err := keyspace.ParseLaneID(lane); err != nil {
 		return invalid("resume lane: %w", err)
 	}
 	return c.resume(ctx, engine.PausedLane, lane)
@@ -93,7 +93,7 @@ func (c *Client) pause(ctx context.Context, subject, name, reason string, opts [
 	err = errors.Join(err, engine.CheckReason(reason))
 	if err == nil {
 		err = c.audited(ctx, pauseEntry("pause", subject, name, by.actor, reason), func(ctx context.Context) error {
-			_, err := engine.InAllPartitions(ctx, c.session, func(p enginecore.Partition) enginerpc.PauseCall {
+			_, err := engine.InAllPartitions(ctx, c.session, func(p keyspace.Partition) enginerpc.PauseCall {
 				return enginerpc.PauseCall{Partition: p, Subject: subject, Name: name, Reason: reason, Actor: by.actor}
 			})
 			return err
@@ -162,7 +162,7 @@ func (c *Client) Pauses(ctx context.Context) ([]fabrictype.Pause, error) {
 	if err := c.ready(ctx); err != nil {
 		return nil, err
 	}
-	replies, err := engine.InAllPartitions(ctx, c.session, func(p enginecore.Partition) enginerpc.PausesCall { return enginerpc.PausesCall{Partition: p} })
+	replies, err := engine.InAllPartitions(ctx, c.session, func(p keyspace.Partition) enginerpc.PausesCall { return enginerpc.PausesCall{Partition: p} })
 	if err != nil {
 		return nil, fmt.Errorf("list pauses: %w", err)
 	}

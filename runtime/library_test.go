@@ -9,9 +9,9 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/lualib"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
-	"github.com/flowfabric/flowfabric-go/lua"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -22,7 +22,7 @@ func TestKeeperReplacesAnOlderLibrary(t *testing.T) {
 	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {
 		ctx := enginetest.Context(t)
 		b := enginetest.Open(t, kind, testserver.Start(t, testserver.Options{Kind: kind}).URL(), enginetest.NewPrefix())
-		older := strings.Replace(lua.Source(), "'"+lua.Build()+"'", "'1-abc'", 1)
+		older := strings.Replace(lualib.Source(), "'"+lualib.Build()+"'", "'1-abc'", 1)
 		client := engine.ConnOf(b.Engine.Internal()).Client()
 		require.NoError(t, client.Do(ctx, client.B().FunctionLoad().Replace().FunctionCode(older).Build()).Error())
 		build := func() string {
@@ -33,7 +33,7 @@ func TestKeeperReplacesAnOlderLibrary(t *testing.T) {
 		require.Equal(t, "1-abc", build())
 		b.Keeper(t, runtime.CheckLibraryEvery(20*time.Millisecond))
 		enginetest.Eventually(t, func() string {
-			if have := build(); have != lua.Build() {
+			if have := build(); have != lualib.Build() {
 				return "the server has " + have
 			}
 			return ""

@@ -70,7 +70,7 @@ func TestEveryLogRecordNamesItsEvent(t *testing.T) {
 func sourcesOf(t *testing.T) string {
 	t.Helper()
 	var text strings.Builder
-	for _, dir := range []string{".", "../internal"} {
+	for _, dir := range []string{".", "../internal", "../contract"} {
 		require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() && (dir == "." && path != "." || d.Name() == "test" || d.Name() == "enginerpc") {
 				return cmp.Or(err, fs.SkipDir)

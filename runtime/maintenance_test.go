@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/keeper"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // testKeeper returns a keeper of an engine in this process with four partitions.
@@ -31,10 +32,10 @@ func TestKeeperPanicIsContained(t *testing.T) {
 	t.Parallel()
 	k := testKeeper(t)
 	r := k.keeper.Loops[0]
-	step, bad := r.Step, enginecore.Partition{Family: enginecore.FlowFamily, Index: 2}
+	step, bad := r.Step, keyspace.Partition{Family: keyspace.FlowFamily, Index: 2}
 	var panics atomic.Int64
 	served := make([]atomic.Int64, 4)
-	r.Step = func(ctx context.Context, partitions []enginecore.Partition, only engine.TaskID) []keeper.StepResult {
+	r.Step = func(ctx context.Context, partitions []keyspace.Partition, only engine.TaskID) []keeper.StepResult {
 		for _, p := range partitions {
 			if p == bad && panics.Add(1) <= 2 {
 				panic("a fault in a task")
@@ -73,7 +74,7 @@ func TestRunTask_ContinuesAfterAFault(t *testing.T) {
 	t.Parallel()
 	k := testKeeper(t)
 	client := k.keeper.Session.Client
-	p := enginecore.Partition{Family: enginecore.FlowFamily, Index: 1}
+	p := keyspace.Partition{Family: keyspace.FlowFamily, Index: 1}
 	// An index of the wrong type: nothing can be done in this partition.
 	require.NoError(t, client.Do(t.Context(), client.B().Set().Key(k.keeper.Session.Core.Keys().IndexLeaseExpiry(p)).Value("x").Build()).Error())
 	report, err := k.keeper.RunTask(t.Context(), "lease_expiry")
@@ -98,7 +99,7 @@ func TestOwnership(t *testing.T) {
 		out := make(map[uint16]string)
 		for index := range uint16(64) {
 			for id, f := range members {
-				if f.Owns(enginecore.Partition{Family: enginecore.FlowFamily, Index: index}) {
+				if f.Owns(keyspace.Partition{Family: keyspace.FlowFamily, Index: index}) {
 					require.Empty(t, out[index], "partition %d has two owners", index)
 					out[index] = id
 				}
@@ -149,18 +150,18 @@ func TestMembership_IsUnhealthyWhenStepsHangOrFail(t *testing.T) {
 // is unavailable is tried again soon.
 func TestPartitionTimerOfFailures(t *testing.T) {
 	t.Parallel()
-	p := func(i uint16) enginecore.Partition {
-		return enginecore.Partition{Family: enginecore.FlowFamily, Index: i}
+	p := func(i uint16) keyspace.Partition {
+		return keyspace.Partition{Family: keyspace.FlowFamily, Index: i}
 	}
-	a, now := keeper.NewPartitionTimer([]enginecore.Partition{p(0), p(1)}, keeper.ShortSweep), time.Now()
+	a, now := keeper.NewPartitionTimer([]keyspace.Partition{p(0), p(1)}, keeper.ShortSweep), time.Now()
 	due, _ := a.Due(now)
 	require.Len(t, due, 2)
 	a.Failed(p(0), now, enginecore.ErrUnavailable)
 	a.Failed(p(1), now, errors.New("a fault"))
 	due, _ = a.Due(now.Add(keeper.MinPause))
-	require.Equal(t, []enginecore.Partition{p(0)}, due)
+	require.Equal(t, []keyspace.Partition{p(0)}, due)
 	due, _ = a.Due(now.Add(keeper.MinPause))
-	require.Equal(t, []enginecore.Partition{p(1)}, due)
+	require.Equal(t, []keyspace.Partition{p(1)}, due)
 	a.Failed(p(1), now, errors.New("a fault"))
 	a.NoteDue(p(1), now)
 	due, wait := a.Due(now.Add(keeper.MinPause))
@@ -175,7 +176,7 @@ func TestPartitionTimerOfFailures(t *testing.T) {
 	require.Contains(t, due, p(0))
 	a.Stepped(p(1), now)
 	due, _ = a.Due(now)
-	require.Equal(t, []enginecore.Partition{p(1)}, due)
+	require.Equal(t, []keyspace.Partition{p(1)}, due)
 }
 
 // A keeper whose steps fail in all of its partitions is not ready, long before it counts as silent. One that fails in
@@ -186,7 +187,7 @@ func TestKeeperWhoseStepsFailIsNotReady(t *testing.T) {
 	r := k.keeper.Loops[0]
 	step := r.Step
 	var failing, sound atomic.Bool
-	r.Step = func(ctx context.Context, partitions []enginecore.Partition, only engine.TaskID) []keeper.StepResult {
+	r.Step = func(ctx context.Context, partitions []keyspace.Partition, only engine.TaskID) []keeper.StepResult {
 		if !failing.Load() {
 			return step(ctx, partitions, only)
 		}

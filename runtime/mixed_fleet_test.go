@@ -24,6 +24,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -365,7 +366,7 @@ func (v *vendor) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		time.Sleep(10 * time.Millisecond) //nolint:forbidigo // its poll interval
 		for i := range v.core.Partitioning().Flow {
-			p := enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)}
+			p := keyspace.Partition{Family: keyspace.FlowFamily, Index: uint16(i)}
 			for _, index := range []string{keys.LaneEligible(p, enginetest.ProgramLane), keys.IndexLeaseExpiry(p)} {
 				ids, err := client.Do(ctx, client.B().Zrange().Key(index).Min("0").Max("31").Build()).AsStrSlice()
 				if err != nil {
@@ -422,7 +423,7 @@ func (v *vendor) claim(
 	grant := enginerpc.Grant{
 		ExecutionID: id, WorkerID: "vendor", WorkerInstanceID: v.instance, LaneID: enginetest.ProgramLane, GrantTTL: time.Second,
 	}
-	lease, attempt := enginecore.LeaseID(uuid.NewString()), enginecore.AttemptID(uuid.NewString())
+	lease, attempt := enginecore.LeaseID(uuid.NewString()), keyspace.AttemptID(uuid.NewString())
 	current, next := enginecore.AttemptIndex(core.Int("current_attempt_index")), enginecore.AttemptIndex(core.Int("total_attempt_count"))
 	if core["lifecycle_phase"] == "active" {
 		if !core.IsReclaimable() {
@@ -459,7 +460,7 @@ func (v *vendor) suspend(ctx context.Context, id enginecore.ExecutionID, lease e
 	wait, err := v.core.SuspendExecution(ctx, enginerpc.SuspendExecutionCall{
 		ExecutionID: id, WorkerInstanceID: v.instance, LaneID: enginetest.ProgramLane, AttemptIndex: lease.AttemptIndex,
 		AttemptID: lease.AttemptID, LeaseID: lease.LeaseID, LeaseEpoch: lease.LeaseEpoch,
-		SuspensionID: enginecore.SuspensionID(uuid.NewString()), WaitpointID: enginecore.WaitpointID(uuid.NewString()),
+		SuspensionID: keyspace.SuspensionID(uuid.NewString()), WaitpointID: enginecore.WaitpointID(uuid.NewString()),
 		WaitpointKey: "vendor", ReasonCode: "waiting_for_signal", RequestedBy: "worker", ResumePolicyJSON: []byte("{}"),
 		ResumeConditionJSON: []byte(`{"condition_type":"signal_set","required_signal_names":["go"]}`),
 	})
@@ -496,7 +497,7 @@ func (v *vendor) finish() {
 		enginetest.Eventually(v.t, func() string {
 			e, err := v.operator.Execution(v.ctx, id)
 			require.NoError(v.t, err)
-			if e.State != enginecore.PublicCompleted {
+			if e.State != fabrictype.NodeSucceeded {
 				text, _ := json.Marshal(e)
 				return fmt.Sprintf("it is %s: %s", e.State, text)
 			}

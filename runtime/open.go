@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
@@ -16,7 +15,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engineurl"
 	"github.com/flowfabric/flowfabric-go/internal/inspect"
 	"github.com/flowfabric/flowfabric-go/internal/keeper"
-	"github.com/flowfabric/flowfabric-go/lua"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/lualib"
 )
 
 // Engine is an open connection to an engine in this process or on a server. It is safe for concurrent use. Clients,
@@ -142,7 +142,7 @@ func Open(ctx context.Context, url string, config OpenConfig) (*Engine, error) {
 		Keep:      config.Retention.keep(),
 		Volatile:  config.AllowVolatile,
 		Replicas:  config.Replication.Replicas,
-		Namespace: enginecore.Namespace(config.Namespace),
+		Namespace: keyspace.Namespace(config.Namespace),
 		Logger:    slog.New(limiter),
 		Logged:    limiter,
 		Telemetry: telemetry,
@@ -174,7 +174,7 @@ func Open(ctx context.Context, url string, config OpenConfig) (*Engine, error) {
 func connect(ctx context.Context, s *engine.Session, config OpenConfig, target engineurl.Target) error {
 	c := engine.Connection{
 		Core: enginerpc.Options{
-			Prefix: config.Prefix, Partitions: enginecore.Partitioning{Flow: config.Partitions},
+			Prefix: config.Prefix, Partitions: keyspace.Partitioning{Flow: config.Partitions},
 			Logger: s.Logger, RetryFor: config.retryFor,
 			ReplaceForeignLibrary: config.ReplaceForeignLibrary, ContractOnly: target.Contract,
 		},
@@ -194,8 +194,8 @@ func connect(ctx context.Context, s *engine.Session, config OpenConfig, target e
 			return err
 		}
 		c.Client = s.InProcess.ClientOption()
-		if c.Core.Partitions == (enginecore.Partitioning{}) {
-			c.Core.Partitions = enginecore.Partitioning{
+		if c.Core.Partitions == (keyspace.Partitioning{}) {
+			c.Core.Partitions = keyspace.Partitioning{
 				Flow: embeddedFlowPartitions, Budget: embeddedBudgetPartitions, Quota: embeddedQuotaPartitions,
 			}
 		}
@@ -220,9 +220,9 @@ func openEmbedded(
 			return err
 		}
 	}
-	library := lua.Source()
+	library := lualib.Source()
 	if contractOnly {
-		library = lua.ContractSource()
+		library = lualib.ContractSource()
 	}
 	s.InProcess, err = embedded.Open(ctx, embedded.Options{
 		Library: library, Dir: target.Dir, Fsync: target.Fsync, Logger: s.Logger,

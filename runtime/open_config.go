@@ -16,13 +16,13 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/transport"
 	"github.com/flowfabric/flowfabric-go/internal/enginelink"
 	"github.com/flowfabric/flowfabric-go/internal/engineurl"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/keyprefix"
 )
 
 // OpenConfig configures Open. The zero value suits most programs.
@@ -238,7 +238,7 @@ const (
 // withDefaults returns the config with its defaults in place of zero values, but for those that depend on the kind of
 // engine.
 func (c OpenConfig) withDefaults() OpenConfig {
-	c.Prefix = cmp.Or(c.Prefix, enginecore.DefaultPrefix)
+	c.Prefix = cmp.Or(c.Prefix, keyprefix.Default)
 	c.Namespace = cmp.Or(c.Namespace, engine.DefaultNamespace)
 	c.MaxWatches = cmp.Or(c.MaxWatches, defaultMaxWatches)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
@@ -252,7 +252,7 @@ func (c OpenConfig) withDefaults() OpenConfig {
 func (c OpenConfig) check(contract bool) error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, invalid(format, args...)) }
-	if err := enginecore.CheckPrefix(c.Prefix); err != nil {
+	if err := keyprefix.Check(c.Prefix); err != nil {
 		fault("Prefix: %w", err)
 	}
 	if err := checkNamespace(c.Namespace); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -26,7 +27,7 @@ type outsider struct {
 	t    *testing.T
 	ctx  context.Context
 	core *enginerpc.Conn
-	p    enginecore.Partition
+	p    keyspace.Partition
 	// started gets the id of each execution when an attempt of it starts.
 	started chan string
 }
@@ -48,7 +49,7 @@ func (f *outsider) handler() activity.Handler {
 func (f *outsider) create(fail int, change ...func(*enginerpc.CreateExecutionCall)) enginecore.ExecutionID {
 	f.t.Helper()
 	call := enginerpc.CreateExecutionCall{
-		ExecutionID: enginecore.NewExecutionID(f.p), Namespace: "default", LaneID: "default", ExecutionKind: outsideKind,
+		ExecutionID: keyspace.NewExecutionID(f.p), Namespace: "default", LaneID: "default", ExecutionKind: outsideKind,
 		CreatorIdentity: "test", InputPayload: []byte(strconv.Itoa(fail)), PartitionID: strconv.Itoa(int(f.p.Index)),
 	}
 	for _, c := range change {
@@ -98,7 +99,7 @@ func (f *outsider) claim() enginerpc.ClaimExecutionCall {
 	call := enginerpc.ClaimExecutionCall{
 		ExecutionID: f.create(0), WorkerID: "other", WorkerInstanceID: "other-1", LaneID: "default",
 		LeaseID: enginecore.LeaseID(uuid.NewString()), LeaseTTL: time.Hour, RenewBefore: time.Minute,
-		AttemptID: enginecore.AttemptID(uuid.NewString()),
+		AttemptID: keyspace.AttemptID(uuid.NewString()),
 	}
 	_, err := f.core.IssueClaimGrant(f.ctx, enginerpc.IssueClaimGrantCall{Grant: enginerpc.Grant{
 		ExecutionID: call.ExecutionID, WorkerID: call.WorkerID, WorkerInstanceID: call.WorkerInstanceID, LaneID: call.LaneID,
@@ -120,7 +121,7 @@ func (f *outsider) suspend() enginerpc.Signal {
 	held := f.claim()
 	reply, err := f.core.SuspendExecution(f.ctx, enginerpc.SuspendExecutionCall{
 		WorkerInstanceID: held.WorkerInstanceID, LaneID: held.LaneID, ExecutionID: held.ExecutionID, AttemptID: held.AttemptID,
-		LeaseID: held.LeaseID, LeaseEpoch: 1, SuspensionID: enginecore.SuspensionID(uuid.NewString()),
+		LeaseID: held.LeaseID, LeaseEpoch: 1, SuspensionID: keyspace.SuspensionID(uuid.NewString()),
 		WaitpointID: enginecore.WaitpointID(uuid.NewString()), WaitpointKey: "key", ReasonCode: "waiting_for_signal",
 		RequestedBy: "test", ResumeConditionJSON: []byte(`{"required_signal_names":["go"]}`), ResumePolicyJSON: []byte("{}"),
 	})
@@ -163,7 +164,7 @@ func TestExecutionsOutsideRunsWakeWorkers(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		f := &outsider{
 			t: t, ctx: enginetest.Context(t), core: engine.ConnOf(b.Engine.Internal()), started: make(chan string, 64),
-			p: enginecore.Partition{Family: enginecore.FlowFamily, Index: 3},
+			p: keyspace.Partition{Family: keyspace.FlowFamily, Index: 3},
 		}
 		signal, abandoned := f.suspend(), f.claim()
 		blocked := f.create(0)
@@ -230,7 +231,7 @@ func TestSiblingsAreCounted(t *testing.T) {
 			b := enginetest.New(t, kind, runtime.OpenConfig{MeterProvider: metric.NewMeterProvider(metric.WithReader(reader))})
 			f := &outsider{
 				t: t, ctx: enginetest.Context(t), core: engine.ConnOf(b.Engine.Internal()),
-				p: enginecore.Partition{Family: enginecore.FlowFamily, Index: 3},
+				p: keyspace.Partition{Family: keyspace.FlowFamily, Index: 3},
 			}
 			up := f.create(0, f.later)
 			flow, join := f.join(up, f.create(0, f.later))

@@ -7,17 +7,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/keeper"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // A partition is read in time for work that is due by the engine's clock, however wrong this machine's wall clock is.
 func TestPartitionTimerFollowsTheEnginesClock(t *testing.T) {
 	t.Parallel()
-	p := enginecore.Partition{Family: enginecore.FlowFamily}
+	p := keyspace.Partition{Family: keyspace.FlowFamily}
 	for _, ahead := range []time.Duration{-time.Minute, 0, time.Minute} {
-		a := keeper.NewPartitionTimer([]enginecore.Partition{p}, 9*time.Second)
+		a := keeper.NewPartitionTimer([]keyspace.Partition{p}, 9*time.Second)
 		now := time.Now()
 		engine := time.UnixMilli(now.Add(ahead).UnixMilli())
 		due, _ := a.Due(now)
@@ -36,11 +36,11 @@ func TestPartitionTimerFollowsTheEnginesClock(t *testing.T) {
 func TestPartitionTimerTakesTheBestReading(t *testing.T) {
 	t.Parallel()
 	const ms, us = time.Millisecond, time.Microsecond
-	p := enginecore.Partition{Family: enginecore.FlowFamily}
+	p := keyspace.Partition{Family: keyspace.FlowFamily}
 	begin, engineBegin := time.Now(), time.UnixMilli(1_800_000_000_000)
 	due := engineBegin.Add(2 * time.Minute)
 	exact := begin.Add(2 * time.Minute) // both clocks begin together and run alike
-	a := keeper.NewPartitionTimer([]enginecore.Partition{p}, time.Minute)
+	a := keeper.NewPartitionTimer([]keyspace.Partition{p}, time.Minute)
 	// read reads the clock on the server at a time after the beginning, with an answer that takes a while.
 	read := func(at, answer time.Duration) (late time.Duration) {
 		back := a.NoteClock(p, engineBegin.Add(at.Truncate(ms)), begin.Add(at-100*us), begin.Add(at+answer))
@@ -72,8 +72,8 @@ func TestPartitionTimerTakesTheBestReading(t *testing.T) {
 // Before the engine's time is known, a message is heeded at once.
 func TestPartitionTimerWithoutTheEnginesClock(t *testing.T) {
 	t.Parallel()
-	p := enginecore.Partition{Family: enginecore.FlowFamily}
-	a := keeper.NewPartitionTimer([]enginecore.Partition{p}, 9*time.Second)
+	p := keyspace.Partition{Family: keyspace.FlowFamily}
+	a := keeper.NewPartitionTimer([]keyspace.Partition{p}, 9*time.Second)
 	a.Due(time.Now())
 	a.NoteDue(p, time.Now().Add(time.Hour))
 	due, _ := a.Due(time.Now())
@@ -84,17 +84,17 @@ func TestPartitionTimerWithoutTheEnginesClock(t *testing.T) {
 // in the meantime or for the times in the answer.
 func TestPartitionTimerCountsFromTheAnswer(t *testing.T) {
 	t.Parallel()
-	p := enginecore.Partition{Family: enginecore.FlowFamily}
+	p := keyspace.Partition{Family: keyspace.FlowFamily}
 	k := testKeeper(t)
 	const work = time.Minute
 	engine_ := time.UnixMilli(1_800_000_000_000)
-	r := &keeper.MaintenanceLoop{Every: time.Hour, Timer: keeper.NewPartitionTimer([]enginecore.Partition{p}, time.Hour)}
+	r := &keeper.MaintenanceLoop{Every: time.Hour, Timer: keeper.NewPartitionTimer([]keyspace.Partition{p}, time.Hour)}
 	for _, next := range []time.Duration{time.Second, 2 * work} {
-		r.Step = func(context.Context, []enginecore.Partition, engine.TaskID) []keeper.StepResult {
+		r.Step = func(context.Context, []keyspace.Partition, engine.TaskID) []keeper.StepResult {
 			return []keeper.StepResult{{Now: engine_, ReceivedAt: time.Now().Add(-work), Next: next}}
 		}
 		r.Timer.Due(time.Now())
-		k.keeper.Step(t.Context(), r, []enginecore.Partition{p})
+		k.keeper.Step(t.Context(), r, []keyspace.Partition{p})
 		if next > work { // the message that came during the work is due before
 			due, _ := r.Timer.Due(time.Now())
 			require.Empty(t, due)
@@ -111,14 +111,14 @@ func TestPartitionTimerSeparatesAnswers(t *testing.T) {
 	t.Parallel()
 	const partitions, perCall = 64, time.Millisecond
 	k := testKeeper(t)
-	var list []enginecore.Partition
+	var list []keyspace.Partition
 	for i := range partitions {
-		list = append(list, enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)})
+		list = append(list, keyspace.Partition{Family: keyspace.FlowFamily, Index: uint16(i)})
 	}
 	heard := time.Now()
 	last := time.UnixMilli(1_800_000_000_000)
 	l := &keeper.MaintenanceLoop{Every: time.Hour, Timer: keeper.NewPartitionTimer(list, time.Hour)}
-	l.Step = func(_ context.Context, asked []enginecore.Partition, _ engine.TaskID) []keeper.StepResult {
+	l.Step = func(_ context.Context, asked []keyspace.Partition, _ engine.TaskID) []keeper.StepResult {
 		results := make([]keeper.StepResult, len(asked))
 		for i := range asked {
 			results[i] = keeper.StepResult{Now: last.Add(-time.Duration(partitions-1-i) * perCall), ReceivedAt: heard}

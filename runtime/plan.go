@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
@@ -137,7 +138,7 @@ func PlanPublished(d *FlowDescription) (*StartPlan, error) {
 
 // planStart plans a run as contract mode would submit it.
 func planStart(compiled *submit.CompiledFlow, id string, input []byte) (*StartPlan, error) {
-	partitioning := enginecore.Partitioning{Flow: 1, Budget: 1, Quota: 1} // no call of the plan shows the partition
+	partitioning := keyspace.Partitioning{Flow: 1, Budget: 1, Quota: 1} // no call of the plan shows the partition
 	run, err := submit.NewContractPlan(partitioning, engine.DefaultNamespace, compiled, cmp.Or(id, plannedRun), input)
 	if err != nil {
 		return nil, err

@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // ErrLimitNotFound is returned by Client.Limit for a limit that no node has used and that was not set.
@@ -27,14 +27,14 @@ func (c *Client) Limits(ctx context.Context) ([]fabrictype.Limit, error) {
 	}
 	var list []fabrictype.Limit
 	for i := range c.session.Core.Partitioning().Quota {
-		call := enginerpc.QuotasCall{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: uint16(i)}}
+		call := enginerpc.QuotasCall{Partition: keyspace.Partition{Family: keyspace.QuotaFamily, Index: uint16(i)}}
 		for {
 			reply, err := c.session.Core.Quotas(ctx, call)
 			if err != nil {
 				return nil, fmt.Errorf("list limits: %w", err)
 			}
 			for _, q := range reply.Quotas {
-				if q.Name != "" && q.QuotaPolicyID != enginecore.QuotaIDFor(c.session.Namespace, q.Name, q.Key) {
+				if q.Name != "" && q.QuotaPolicyID != keyspace.QuotaIDFor(c.session.Namespace, q.Name, q.Key) {
 					continue
 				}
 				list = append(list, limitState(q))
@@ -68,7 +68,7 @@ func (c *Client) Limit(ctx context.Context, name, key string) (fabrictype.Limit,
 	if err := activityspec.CheckName(name); err != nil {
 		return fabrictype.Limit{}, invalid("limit: %w", err)
 	}
-	id := enginecore.QuotaIDFor(c.session.Namespace, name, key)
+	id := keyspace.QuotaIDFor(c.session.Namespace, name, key)
 	partition, err := c.session.Core.Partitioning().QuotaPartition(id)
 	if err != nil {
 		return fabrictype.Limit{}, err
@@ -140,7 +140,7 @@ func (c *Client) setLimit(
 	if err := c.ready(ctx); err != nil {
 		return err
 	}
-	id := enginecore.QuotaIDFor(c.session.Namespace, spec.Name, key)
+	id := keyspace.QuotaIDFor(c.session.Namespace, spec.Name, key)
 	partition, err := c.session.Core.Partitioning().QuotaPartition(id)
 	if err != nil {
 		return err

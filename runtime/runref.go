@@ -7,6 +7,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
@@ -20,7 +21,7 @@ type RunRef struct {
 	client    *Client
 	flow, id  string
 	flowID    enginecore.FlowID
-	partition enginecore.Partition
+	partition keyspace.Partition
 	fault     error // the error of every call; nil for a usable reference
 }
 
@@ -33,14 +34,14 @@ func (c *Client) Run(flowName, runID string) *RunRef {
 }
 
 // locate finds where a run lives.
-func (c *Client) locate(flowName, runID string) (enginecore.FlowID, enginecore.Partition, error) {
+func (c *Client) locate(flowName, runID string) (enginecore.FlowID, keyspace.Partition, error) {
 	if err := c.made(); err != nil {
-		return "", enginecore.Partition{}, err
+		return "", keyspace.Partition{}, err
 	}
 	if err := submit.CheckRunID(runID); err != nil {
-		return "", enginecore.Partition{}, fmt.Errorf("flow %s: %w", flowName, err)
+		return "", keyspace.Partition{}, fmt.Errorf("flow %s: %w", flowName, err)
 	}
-	id := enginecore.FlowIDFor(c.session.Namespace, flowName, runID)
+	id := keyspace.FlowIDFor(c.session.Namespace, flowName, runID)
 	partition, err := c.session.Core.FlowPartition(id)
 	return id, partition, err
 }
@@ -100,7 +101,7 @@ func (r *RunRef) errorf(doing string, err error) error {
 func (r *RunRef) executionID(ctx context.Context, node string) (enginecore.ExecutionID, error) {
 	store, err := engine.Capability[engine.GraphStore](r.client.session.Backend)
 	if err != nil { // the run was created node by node
-		return enginecore.ExecutionIDFor(r.partition, r.flowID, node), nil
+		return keyspace.ExecutionIDFor(r.partition, r.flowID, node), nil
 	}
 	reply, err := store.FindNode(ctx, enginerpc.FindNodeCall{Partition: r.partition, FlowID: r.flowID, Node: node})
 	return reply.ExecutionID, nodeFault(err)

@@ -4,25 +4,25 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/schedule"
 )
 
 // locateSchedule finds where a schedule of the client's namespace lives.
 func (c *Client) locateSchedule(
 	ctx context.Context, name string,
-) (enginecore.Partition, enginecore.ScheduleID, error) {
+) (keyspace.Partition, keyspace.ScheduleID, error) {
 	if _, err := offered[engine.ScheduleCalls](ctx, c); err != nil {
-		return enginecore.Partition{}, "", err
+		return keyspace.Partition{}, "", err
 	}
 	if err := activityspec.CheckName(name); err != nil {
-		return enginecore.Partition{}, "", invalid("schedule: %w", err)
+		return keyspace.Partition{}, "", invalid("schedule: %w", err)
 	}
-	id := enginecore.ScheduleIDFor(c.session.Namespace, name)
+	id := keyspace.ScheduleIDFor(c.session.Namespace, name)
 	p, err := c.session.Core.Partitioning().SchedulePartition(id)
 	return p, id, err
 }
@@ -30,7 +30,7 @@ func (c *Client) locateSchedule(
 // changeSchedule performs an action on a schedule, with an entry in the audit log.
 func (c *Client) changeSchedule(
 	ctx context.Context, actor, do, name, detail string,
-	act func(context.Context, enginecore.Partition, enginecore.ScheduleID) error,
+	act func(context.Context, keyspace.Partition, keyspace.ScheduleID) error,
 ) error {
 	p, id, err := c.locateSchedule(ctx, name)
 	var call interceptor.ClientCall
@@ -60,7 +60,7 @@ func (c *Client) PauseSchedule(ctx context.Context, name, reason string) error {
 		return fmt.Errorf("pause schedule %.140q: %w", name, err)
 	}
 	return c.changeSchedule(ctx, c.actorName(), "pause", name, reason,
-		func(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID) error {
+		func(ctx context.Context, p keyspace.Partition, id keyspace.ScheduleID) error {
 			return schedule.Store{Session: c.session}.Pause(ctx, p, id, reason)
 		})
 }
@@ -70,7 +70,7 @@ func (c *Client) PauseSchedule(ctx context.Context, name, reason string) error {
 // engine's clock. Resuming a schedule that is not paused is not an error.
 func (c *Client) ResumeSchedule(ctx context.Context, name string) error {
 	return c.changeSchedule(ctx, c.actorName(), "resume", name, "",
-		func(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID) error {
+		func(ctx context.Context, p keyspace.Partition, id keyspace.ScheduleID) error {
 			return schedule.Store{Session: c.session}.ChangeKept(ctx, p, id,
 				func(r *schedule.Record) (bool, error) { return r.Resume(), nil })
 		})
@@ -90,7 +90,7 @@ func (c *Client) TriggerSchedule(ctx context.Context, name string, opts ...Actio
 	}
 	var fire schedule.PendingFire
 	err = c.changeSchedule(ctx, by.actor, "trigger", name, "",
-		func(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID) error {
+		func(ctx context.Context, p keyspace.Partition, id keyspace.ScheduleID) error {
 			schedules := schedule.Store{Session: c.session}
 			err := schedules.ChangeKept(ctx, p, id, func(r *schedule.Record) (_ bool, err error) {
 				var known bool
@@ -116,7 +116,7 @@ func (c *Client) TriggerSchedule(ctx context.Context, name string, opts ...Actio
 // schedule does not exist.
 func (c *Client) DeleteSchedule(ctx context.Context, name string) error {
 	return c.changeSchedule(ctx, c.actorName(), "delete", name, "",
-		func(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID) error {
+		func(ctx context.Context, p keyspace.Partition, id keyspace.ScheduleID) error {
 			runner := schedule.NewRunner(c.session, false)
 			defer runner.Close()
 			return runner.Delete(ctx, p, id)

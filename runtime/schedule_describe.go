@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/schedule"
 )
 
@@ -82,7 +83,7 @@ func (c *Client) Schedules(ctx context.Context) iter.Seq2[*fabrictype.Schedule, 
 
 // yieldSchedules yields the schedules of a partition.
 func (c *Client) yieldSchedules(
-	ctx context.Context, p enginecore.Partition, yield func(*fabrictype.Schedule, error) bool,
+	ctx context.Context, p keyspace.Partition, yield func(*fabrictype.Schedule, error) bool,
 ) (bool, error) {
 	call := enginerpc.ListSchedulesCall{Partition: p}
 	for {
@@ -102,7 +103,7 @@ func (c *Client) yieldSchedules(
 			if err != nil {
 				return false, err
 			}
-			if r.State.Deleting || enginecore.Namespace(r.Spec.Namespace) != c.session.Namespace {
+			if r.State.Deleting || keyspace.Namespace(r.Spec.Namespace) != c.session.Namespace {
 				continue
 			}
 			d, err := c.describeSchedule(ctx, r, nil)

@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/internal/schedule"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
@@ -106,7 +107,7 @@ func (c *Client) BackfillSchedule(
 		return 0, fmt.Errorf("backfill schedule %.140q: %w", name, err)
 	}
 	err = c.changeSchedule(ctx, by.actor, "backfill", name, detail,
-		func(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID) error {
+		func(ctx context.Context, p keyspace.Partition, id keyspace.ScheduleID) error {
 			schedules := schedule.Store{Session: c.session}
 			return schedules.ChangeKept(ctx, p, id, func(r *schedule.Record) (_ bool, err error) {
 				var known bool

@@ -9,11 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/schedule"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
@@ -45,12 +45,12 @@ func TestStoredFormOfSchedules(t *testing.T) {
 	text, err = json.Marshal(&state)
 	require.NoError(t, err)
 	require.Equal(t, storedState, string(text))
-	r, err := schedule.ReadRecord(enginecore.Partition{}, time.Time{}, enginerpc.ScheduleRecord{Spec: []byte(storedSpec), State: []byte(storedState)})
+	r, err := schedule.ReadRecord(keyspace.Partition{}, time.Time{}, enginerpc.ScheduleRecord{Spec: []byte(storedSpec), State: []byte(storedState)})
 	require.NoError(t, err)
 	require.Equal(t, spec, r.Spec)
 	require.Equal(t, state, r.State)
 
-	require.Equal(t, enginecore.ScheduleID("70676f0e-3516-5bec-847e-1bf0d81da28c"), spec.ID())
+	require.Equal(t, keyspace.ScheduleID("70676f0e-3516-5bec-847e-1bf0d81da28c"), spec.ID())
 	at := schedule.PendingFire{At: 1_790_000_000_000, Serial: 3}
 	require.Equal(t, "nightly@2026-09-21T14:13:20Z", schedule.RunOf("nightly", at))
 	at.Triggered = true

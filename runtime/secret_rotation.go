@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 )
@@ -19,8 +18,8 @@ type SecretRotation struct {
 	KID string
 	// Rotated is the number of partitions that this call changed, Unchanged the number that used the secret before.
 	Rotated, Unchanged int
-	// Failed has the partitions that still use another secret, with the error of each.
-	Failed map[enginecore.Partition]error
+	// Failed has the tags of the partitions that still use another secret, such as {fp:7}, with the error of each.
+	Failed map[string]error
 }
 
 // RotateSecrets replaces the secret that signs tokens, in every partition, by OpenConfig.WaitpointSecret or, if that is

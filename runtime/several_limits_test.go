@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -25,7 +25,7 @@ func TestReturnedPermitSkipsTheRefused(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		core := engine.ConnOf(b.Engine.Internal())
-		id, full := enginecore.QuotaIDFor("test", "asked", ""), enginecore.QuotaIDFor("test", "full", "")
+		id, full := keyspace.QuotaIDFor("test", "asked", ""), keyspace.QuotaIDFor("test", "full", "")
 		partition, err := core.Partitioning().QuotaPartition(id)
 		require.NoError(t, err)
 		request := func(i int, needs string, ready bool) enginerpc.ExchangeRequest {
@@ -191,7 +191,7 @@ func grantAnswers(ctx context.Context, t *testing.T, b *enginetest.Bench) (answe
 	core := engine.ConnOf(b.Engine.Internal())
 	client := core.Client()
 	for i := range core.Partitioning().Quota {
-		partition := enginecore.Partition{Family: enginecore.QuotaFamily, Index: uint16(i)}
+		partition := keyspace.Partition{Family: keyspace.QuotaFamily, Index: uint16(i)}
 		reply, err := core.Quotas(ctx, enginerpc.QuotasCall{Partition: partition})
 		require.NoError(t, err)
 		for _, q := range reply.Quotas {

@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 )
 
 // Limits of a signal that the client checks before it sends anything.
@@ -115,9 +116,9 @@ func signalFault(err error) error {
 			bytes = refused.Details[0]
 		}
 		return fmt.Errorf("%w: %s: %w", engine.ErrTooLarge, activityspec.TooManySignals(bytes), err)
-	case errors.Is(err, enginecore.ErrSignalLimitExceeded), errors.Is(err, enginecore.ErrJournalFull):
+	case errors.Is(err, enginecore.ErrSignalLimitExceeded), errors.Is(err, errorcode.JournalFull):
 		return fmt.Errorf("%w: %w", engine.ErrTooLarge, err)
-	case errors.Is(err, enginecore.ErrInvalidInput):
+	case errors.Is(err, errorcode.InvalidInput):
 		return invalid("%w", err)
 	}
 	return err

@@ -10,6 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 )
 
 // ErrRunStarted means that the time of the start of a run is over, or that it never had one.
@@ -79,7 +80,7 @@ func moveRoots(ctx context.Context, core engine.RunControl, call enginerpc.MoveS
 	for {
 		reply, err := core.MoveStart(ctx, call)
 		switch {
-		case errors.Is(err, enginecore.ErrRunStarted):
+		case errors.Is(err, errorcode.RunStarted):
 			return ErrRunStarted
 		case errors.Is(err, enginecore.ErrRunQueued):
 			return ErrRunQueued

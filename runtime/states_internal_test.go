@@ -5,8 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/recordstate"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
@@ -42,8 +42,8 @@ func TestNodeStates(t *testing.T) {
 		fabrictype.NodeWaiting: false, fabrictype.NodeDelayed: false, fabrictype.NodeRateLimited: false, fabrictype.NodeWaitingChildren: false, fabrictype.NodeActive: false, fabrictype.NodeSuspended: false,
 		fabrictype.NodeSucceeded: true, fabrictype.NodeFailed: true, fabrictype.NodeCancelled: true, fabrictype.NodeExpired: true, fabrictype.NodeSkipped: true,
 	}
-	require.Len(t, ended, len(enginecore.PublicStates()))
-	for _, state := range enginecore.PublicStates() {
+	require.Len(t, ended, len(recordstate.NodeStates()))
+	for _, state := range recordstate.NodeStates() {
 		want, known := ended[fabrictype.NodeState(state)]
 		require.True(t, known, state)
 		require.Equal(t, want, fabrictype.NodeState(state).Ended(), state)

@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
@@ -64,9 +65,9 @@ func currentStoredForm(t *testing.T) storedForm {
 	require.NoError(t, err)
 	input, err := def.EncodeInput("/src")
 	require.NoError(t, err)
-	id := enginecore.FlowIDFor("default", "fixture", "run-1")
+	id := keyspace.FlowIDFor("default", "fixture", "run-1")
 	plan := &submit.RunPlan{
-		Flow: "fixture", Run: "run-1", FlowID: id, Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7},
+		Flow: "fixture", Run: "run-1", FlowID: id, Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7},
 		Compiled: compiled, Input: input,
 	}
 	form := storedForm{

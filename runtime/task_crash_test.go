@@ -12,7 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -66,19 +66,19 @@ func settleThroughCuts(t *testing.T, kind testserver.Kind, server *testserver.Se
 		name      string
 		functions []string
 		settle    func(context.Context, *runtime.Task) error
-		state     enginecore.PublicState
+		state     fabrictype.NodeState
 		again     bool // the same attempt can be claimed again
 	}{
 		{"complete", []string{"ffx2_complete", "ff_complete_execution"}, func(ctx context.Context, task *runtime.Task) error {
 			return task.Complete(ctx, []byte("done"))
-		}, enginecore.PublicCompleted, false},
+		}, fabrictype.NodeSucceeded, false},
 		{"fail", []string{"ffx2_fail", "ff_fail_execution"}, func(ctx context.Context, task *runtime.Task) error {
 			_, err := task.Fail(ctx, activity.NonRetryable(errors.New("broken")))
 			return err
-		}, enginecore.PublicFailed, false},
+		}, fabrictype.NodeFailed, false},
 		{"cancel", []string{"ff_cancel_execution"}, func(ctx context.Context, task *runtime.Task) error {
 			return task.Cancel(ctx, "superseded")
-		}, enginecore.PublicCancelled, false},
+		}, fabrictype.NodeCancelled, false},
 		{"delay", []string{"ff_delay_execution"}, func(ctx context.Context, task *runtime.Task) error {
 			return task.Delay(ctx, time.Now().Add(50*time.Millisecond))
 		}, "", true},
@@ -94,7 +94,7 @@ func settleThroughCuts(t *testing.T, kind testserver.Kind, server *testserver.Se
 		}, "", true},
 		{"wait for children", []string{"ff_move_to_waiting_children"}, func(ctx context.Context, task *runtime.Task) error {
 			return task.WaitForChildren(ctx)
-		}, enginecore.PublicWaitingChildren, false},
+		}, fabrictype.NodeWaitingChildren, false},
 	} {
 		operator, id := h.Outside(admin.ExecutionSpec{})
 		task := h.Next()

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/explain"
 	"github.com/flowfabric/flowfabric-go/internal/waitreason"
 )
@@ -93,7 +93,7 @@ func (r *RunRef) moveTimer(
 
 // timerFault turns a refusal of the engine into an error of this package.
 func timerFault(err error) error {
-	if errors.Is(err, enginecore.ErrExecutionNotSuspended) {
+	if errors.Is(err, errorcode.ExecutionNotSuspended) {
 		return ErrNotSleeping
 	}
 	return nodeFault(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 )
 
@@ -23,14 +24,14 @@ func TestUnblocking(t *testing.T) {
 		do := func(words ...string) {
 			require.NoError(t, client.Do(ctx, client.B().Arbitrary(words...).Build()).Error(), words)
 		}
-		p := enginecore.Partition{Family: enginecore.FlowFamily, Index: 1}
+		p := keyspace.Partition{Family: keyspace.FlowFamily, Index: 1}
 		budget, quota := enginecore.BudgetID("00000000-0000-0000-0000-00000000000b"), enginecore.QuotaPolicyID("00000000-0000-0000-0000-00000000000a")
 		atBudget, err := core.Partitioning().BudgetPartition(budget)
 		require.NoError(t, err)
 		atQuota, err := core.Partitioning().QuotaPartition(quota)
 		require.NoError(t, err)
 		blocked := func(reason, field, value string) enginecore.ExecutionID {
-			id := enginecore.NewExecutionID(p)
+			id := keyspace.NewExecutionID(p)
 			_, err := core.CreateExecution(ctx, enginerpc.CreateExecutionCall{
 				ExecutionID: id, Namespace: "default", LaneID: "default", ExecutionKind: "of another program", CreatorIdentity: "test",
 				PartitionID: strconv.Itoa(int(p.Index)),

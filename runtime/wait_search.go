@@ -19,6 +19,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/partitionmerge"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/internal/runsearch"
@@ -161,7 +162,7 @@ func (c *Client) searchWaits(
 		var order string
 		var ok bool
 		from, order, ok = partitionmerge.ParseCursor(cursor, func(id string) error {
-			_, err := enginecore.ExecutionID(id).Partition()
+			_, err := keyspace.PartitionOf(enginecore.ExecutionID(id))
 			return err
 		})
 		if !ok || order != string(q.Sort) {
@@ -303,7 +304,7 @@ func (r *RunRef) ReceivedSignals(ctx context.Context, w Waitpoint) iter.Seq2[fab
 			ExecutionID: enginecore.ExecutionID(w.ExecutionID), WaitpointID: enginecore.WaitpointID(w.ID),
 			Namespace: r.client.session.Namespace, FlowID: r.flowID,
 		}
-		if call.Partition, err = call.ExecutionID.Partition(); err != nil {
+		if call.Partition, err = keyspace.PartitionOf(call.ExecutionID); err != nil {
 			fail(invalid("the waitpoint has no execution: use one that Waitpoints returned"))
 			return
 		}

@@ -15,7 +15,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/explain"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/waitreason"
 )
@@ -192,7 +194,7 @@ func (r *RunRef) endWait(ctx context.Context, w Waitpoint, call enginerpc.EndWai
 	if w.ID == "" || w.ExecutionID == "" {
 		return r.errorf("end a wait of", invalid("the waitpoint has no id: use one that Waitpoints returned"))
 	}
-	partition, err := enginecore.ExecutionID(w.ExecutionID).Partition()
+	partition, err := keyspace.PartitionOf(enginecore.ExecutionID(w.ExecutionID))
 	if err != nil {
 		return fail(err)
 	}
@@ -205,7 +207,7 @@ func (r *RunRef) endWait(ctx context.Context, w Waitpoint, call enginerpc.EndWai
 	call.Actor, call.Namespace = r.client.actorName(), r.client.session.Namespace
 	reply, err := r.client.answers.EndWait(ctx, store, call)
 	switch {
-	case errors.Is(err, enginecore.ErrExecutionNotSuspended), err == nil &&
+	case errors.Is(err, errorcode.ExecutionNotSuspended), err == nil &&
 		reply.Status == enginerpc.StatusAlreadySatisfied:
 		return fail(ErrWaitOver)
 	case errors.Is(err, enginecore.ErrExecutionNotFound), errors.Is(err, enginecore.ErrWaitpointNotFound):
@@ -269,7 +271,7 @@ func waitState(engines string) fabrictype.WaitState {
 }
 
 // drain performs the rest of the work of a call that was too large for one step. If it fails, a keeper performs it.
-func (c *Client) drain(ctx context.Context, p enginecore.Partition) {
+func (c *Client) drain(ctx context.Context, p keyspace.Partition) {
 	for {
 		reply, err := c.session.Backend.Tick(ctx, enginerpc.TickCall{Partition: p, Limit: engine.TickLimit})
 		if err != nil || !reply.More {

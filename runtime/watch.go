@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/engine/transport"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/sleep"
 )
 
@@ -84,7 +85,7 @@ func (r *RunRef) watch(ctx context.Context, after string, yield func(fabrictype.
 	ended, over, looked := false, false, time.Time{}
 	for {
 		page, err := r.readEvents(ctx, after, watchPage)
-		if errors.Is(err, enginecore.ErrInvalidInput) {
+		if errors.Is(err, errorcode.InvalidInput) {
 			err = fmt.Errorf("%w: %q is the id of no event", ErrCursor, after)
 		}
 		if err != nil {

@@ -13,12 +13,12 @@ import (
 	"unicode/utf8"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/engine/transport"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/worker"
 	"github.com/flowfabric/flowfabric-go/internal/worker/output"
 )
@@ -192,7 +192,7 @@ func (c WorkerConfig) check(in string) error {
 		if slices.Contains(c.Lanes[:i], lane) {
 			fault("Lanes: %q is given twice", lane)
 		}
-		if _, err := enginecore.ParseLaneID(lane); err != nil {
+		if _, err := keyspace.ParseLaneID(lane); err != nil {
 			fault("Lanes: %w", err)
 		}
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/lualib"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
-	"github.com/flowfabric/flowfabric-go/lua"
 )
 
 // Workers returns the live workers of all programs, sorted by host and instance: those that have reported within about
@@ -123,7 +123,7 @@ func isLineFeed(r rune) bool { return r == '\n' }
 
 // aboutProgram is the metadata about this program in the records of its workers.
 var aboutProgram = sync.OnceValue(func() engine.WorkerAbout {
-	about := engine.WorkerAbout{PID: os.Getpid(), Build: fabrictype.Build{Library: lua.Build()}}
+	about := engine.WorkerAbout{PID: os.Getpid(), Build: fabrictype.Build{Library: lualib.Build()}}
 	about.Host, _ = os.Hostname() // a machine may have no name
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

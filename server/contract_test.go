@@ -19,6 +19,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/httpclient"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server"
@@ -58,7 +59,7 @@ func newContractPlace(t *testing.T, b *enginetest.Bench, config server.ContractC
 
 // execution gives a name to a new id in a partition.
 func (p *contractPlace) execution(name string, partition uint16) enginecore.ExecutionID {
-	id := enginecore.NewExecutionID(enginecore.Partition{Family: enginecore.FlowFamily, Index: partition})
+	id := keyspace.NewExecutionID(keyspace.Partition{Family: keyspace.FlowFamily, Index: partition})
 	p.vars[name] = string(id)
 	return id
 }
@@ -325,7 +326,7 @@ func TestContractWorkerCompletesExecution(t *testing.T) {
 		p.want("POST", "/v1/workers/w/claim", request, 204, "")
 		lease, err := p.core.ClaimExecution(ctx, enginerpc.ClaimExecutionCall{
 			ExecutionID: id, WorkerID: "w", WorkerInstanceID: "w-1", LaneID: "main", LeaseTTL: time.Minute,
-			LeaseID: enginecore.LeaseID(uuid.NewString()), AttemptID: enginecore.AttemptID(uuid.NewString()),
+			LeaseID: enginecore.LeaseID(uuid.NewString()), AttemptID: keyspace.AttemptID(uuid.NewString()),
 			RenewBefore: 30 * time.Second,
 		})
 		require.NoError(p.t, err)
@@ -355,7 +356,7 @@ func TestContractWorkerCompletesExecution(t *testing.T) {
 		suspended, err := p.core.SuspendExecution(ctx, enginerpc.SuspendExecutionCall{
 			ExecutionID: id, LaneID: "main", WorkerInstanceID: "w-1", AttemptIndex: lease.AttemptIndex,
 			AttemptID: lease.AttemptID, LeaseID: lease.LeaseID, LeaseEpoch: lease.LeaseEpoch,
-			SuspensionID: enginecore.SuspensionID(uuid.NewString()), WaitpointID: waitpoint, WaitpointKey: "wpk:" + string(waitpoint),
+			SuspensionID: keyspace.SuspensionID(uuid.NewString()), WaitpointID: waitpoint, WaitpointKey: "wpk:" + string(waitpoint),
 			ReasonCode: "waiting_for_signal", RequestedBy: "worker", ResumePolicyJSON: []byte(`{}`),
 			ResumeConditionJSON: []byte(`{"condition_type":"signal_set","required_signal_names":["go"],"signal_match_mode":"any",` +
 				`"minimum_signal_count":1,"timeout_behavior":"fail","allow_operator_override":true}`),
@@ -395,7 +396,7 @@ func TestContractWorkerCompletesExecution(t *testing.T) {
 		reclaimed, err := p.core.ReclaimExecution(ctx, enginerpc.ReclaimExecutionCall{
 			ExecutionID: id, WorkerID: "w", WorkerInstanceID: "w-2", LaneID: "main", LeaseTTL: time.Minute,
 			OldAttemptIndex: 0, AttemptIndex: 1,
-			LeaseID: enginecore.LeaseID(uuid.NewString()), AttemptID: enginecore.AttemptID(uuid.NewString()),
+			LeaseID: enginecore.LeaseID(uuid.NewString()), AttemptID: keyspace.AttemptID(uuid.NewString()),
 		})
 		require.NoError(p.t, err)
 		_, err = p.core.CompleteExecution(ctx, enginerpc.CompleteExecutionCall{

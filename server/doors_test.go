@@ -19,10 +19,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/api"
 	links "github.com/flowfabric/flowfabric-go/approvals"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/httpclient"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server"
@@ -294,7 +294,7 @@ func TestEveryContractRouteNeedsItsRight(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, withProxy)
 	readOnly := newPlaceOn(t, p.bench, func(c *server.Config) { withProxy(c); c.ReadOnly = true })
-	id := string(enginecore.NewExecutionID(enginecore.Partition{Family: enginecore.FlowFamily}))
+	id := string(keyspace.NewExecutionID(keyspace.Partition{Family: keyspace.FlowFamily}))
 	for _, r := range contractapi.Routes() {
 		path := strings.NewReplacer("/executions/{id}", "/executions/"+id, "{id}", uuid.NewString(), "{index}", "0", "{worker}", "w",
 			"{waitpoint}", uuid.NewString()).Replace(r.Pattern)

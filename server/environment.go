@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -101,7 +101,7 @@ func (r *environmentReader) lanes(name string) (lanes []string) {
 		if text == "" {
 			continue
 		}
-		if _, err := enginecore.ParseLaneID(text); err != nil {
+		if _, err := keyspace.ParseLaneID(text); err != nil {
 			r.fault("%s: %w", name, err)
 			continue
 		}

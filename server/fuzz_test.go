@@ -20,9 +20,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/api"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
@@ -57,7 +57,7 @@ func contents(t testing.TB, b *enginetest.Bench) string {
 	t.Helper()
 	ctx := enginetest.Context(t)
 	core := engine.ConnOf(b.Engine.Internal())
-	client, directory := b.Operator(), enginecore.Partition{Family: enginecore.FlowFamily}
+	client, directory := b.Operator(), keyspace.Partition{Family: keyspace.FlowFamily}
 	keys, err := invariant.Keys(ctx, client, b.Prefix)
 	require.NoError(t, err)
 	slices.Sort(keys)

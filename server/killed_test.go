@@ -19,9 +19,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/api"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -181,7 +181,7 @@ func TestKilledServer(t *testing.T) {
 func forgetUnfinished(t *testing.T, b *enginetest.Bench) {
 	t.Helper()
 	pattern := engine.ConnOf(b.Engine.Internal()).Keys().FfxAPIRequestEnds(
-		enginecore.Partition{Family: enginecore.FlowFamily}, "default", "")
+		keyspace.Partition{Family: keyspace.FlowFamily}, "default", "")
 	keys, err := invariant.Keys(t.Context(), b.Operator(), b.Prefix)
 	require.NoError(t, err)
 	soon := strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10) // a reply is kept for a day

@@ -16,9 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/api"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/server"
@@ -177,7 +177,7 @@ func TestTrimmedLog(t *testing.T) {
 		var page api.Events[fabrictype.Event]
 		p.do("GET", "/runs/approval/one/events?wait=30s&limit=1", nil, &page)
 		require.Len(t, page.Items, 1)
-		id := enginecore.FlowIDFor("default", "approval", "one")
+		id := keyspace.FlowIDFor("default", "approval", "one")
 		core := engine.ConnOf(p.bench.Engine.Internal())
 		partition, err := core.Partitioning().FlowPartition(id)
 		require.NoError(t, err)

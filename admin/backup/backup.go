@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/engineurl"
 	"github.com/flowfabric/flowfabric-go/internal/keycopy"
-	"github.com/flowfabric/flowfabric-go/lua"
+	"github.com/flowfabric/flowfabric-go/internal/keyprefix"
+	"github.com/flowfabric/flowfabric-go/internal/lualib"
 )
 
 // Errors of this package, for errors.Is.
@@ -30,8 +30,8 @@ var (
 
 // Config configures Write and Restore. The zero value is usable.
 type Config struct {
-	// Prefix is OpenConfig.Prefix of the programs. Defaults to enginecore.DefaultPrefix for Write; Restore uses the
-	// prefix in the file and refuses another one.
+	// Prefix is OpenConfig.Prefix of the programs. Defaults to "ff" for Write; Restore uses the prefix in the
+	// file and refuses another one.
 	Prefix string
 	// Progress is called at intervals with the current step ("read", "copy" or "compare") and the number of keys that
 	// it has handled. Defaults to none.
@@ -50,7 +50,7 @@ type Info struct {
 	Protocol string `json:"protocol"`
 	Library  string `json:"library"`
 	// Partitions are the numbers of partitions, which stay.
-	Partitions enginecore.Partitioning `json:"partitions"`
+	Partitions struct{ Flow, Budget, Quota int } `json:"partitions"`
 	// Runs are all that there are, child runs included; OpenRuns those that are not over.
 	Runs      int64 `json:"runs"`
 	OpenRuns  int64 `json:"open_runs"`
@@ -96,11 +96,11 @@ func Write(ctx context.Context, url, file string, config Config) (Report, error)
 }
 
 func write(ctx context.Context, data *engineurl.Data, path string, config Config) (report Report, err error) {
-	from, err := keycopy.NewDeployment(data.Client, cmp.Or(config.Prefix, enginecore.DefaultPrefix))
+	from, err := keycopy.NewDeployment(data.Client, cmp.Or(config.Prefix, keyprefix.Default))
 	if err != nil {
 		return Report{}, err
 	}
-	if report.Info, err = describe(ctx, from, data.Name, cmp.Or(config.Prefix, enginecore.DefaultPrefix)); err != nil {
+	if report.Info, err = describe(ctx, from, data.Name, cmp.Or(config.Prefix, keyprefix.Default)); err != nil {
 		return report, err
 	}
 	if !data.InProcess {
@@ -171,7 +171,7 @@ func describe(ctx context.Context, from *keycopy.Deployment, name, prefix string
 	}
 	counts, err := from.Count(ctx)
 	return Info{
-		Source: name, CreatedAt: time.Now().UTC(), Prefix: prefix, Protocol: text, Library: lua.Build(),
+		Source: name, CreatedAt: time.Now().UTC(), Prefix: prefix, Protocol: text, Library: lualib.Build(),
 		Partitions: counts.Partitions, Runs: counts.Runs, OpenRuns: counts.OpenRuns, Schedules: counts.Schedules,
 	}, err
 }
@@ -197,7 +197,7 @@ func check(ctx context.Context, path string, progress keycopy.Progress) (report 
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	report.Info = info
-	if enginecore.CheckPrefix(info.Prefix) != nil {
+	if keyprefix.Check(info.Prefix) != nil {
 		return report, fmt.Errorf("%w: its prefix is %q", ErrDamaged, info.Prefix)
 	}
 	var end *ending

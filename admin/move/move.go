@@ -9,10 +9,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/engineurl"
 	"github.com/flowfabric/flowfabric-go/internal/keycopy"
+	"github.com/flowfabric/flowfabric-go/internal/keyprefix"
 )
 
 // Why an engine cannot be moved, for errors.Is.
@@ -30,8 +30,7 @@ var (
 
 // Config configures Run, Plan and Cancel. The zero value is usable.
 type Config struct {
-	// Prefix is OpenConfig.Prefix of the programs. It stays the same, since keys contain it. Defaults to
-	// enginecore.DefaultPrefix.
+	// Prefix is OpenConfig.Prefix of the programs. It stays the same, since keys contain it. Defaults to "ff".
 	Prefix string
 	// Progress is called at intervals with the current step ("mark", "copy" or "compare") and the number of keys that
 	// it has handled. Defaults to none.
@@ -49,7 +48,7 @@ type Report struct {
 	OpenRuns  int64 `json:"open_runs"`
 	Schedules int64 `json:"schedules"`
 	// Partitions are the numbers of partitions, which stay.
-	Partitions enginecore.Partitioning `json:"partitions"`
+	Partitions struct{ Flow, Budget, Quota int } `json:"partitions"`
 	// Written is the number of keys that this call has written; fewer than Keys when it continued an interrupted move.
 	Written int `json:"written"`
 	// Digest is the digest, in hex, of all keys that do not expire: the same at both ends after a move.
@@ -134,7 +133,7 @@ type mover struct {
 
 func open(ctx context.Context, from, to string, config Config, fromAccess, toAccess engineurl.Access) (*mover, error) {
 	m := &mover{progress: config.Progress}
-	prefix := cmp.Or(config.Prefix, enginecore.DefaultPrefix)
+	prefix := cmp.Or(config.Prefix, keyprefix.Default)
 	var err error
 	if m.from, err = openEnd(ctx, from, prefix, fromAccess); err != nil {
 		return nil, err

@@ -133,7 +133,7 @@ func BenchmarkLifecycle(b *testing.B) {
 			id := next()
 			keys := lifeKeys(id)
 			for _, call := range lifeCalls(id) {
-				if _, err := e.FCall(ctx, call[0], keys, call[1:]); err != nil {
+				if _, err := e.fcall(ctx, call[0], keys, call[1:]); err != nil {
 					b.Fatal(err)
 				}
 			}

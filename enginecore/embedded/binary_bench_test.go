@@ -77,7 +77,7 @@ func BenchmarkLibraries(b *testing.B) {
 	for _, name := range []string{"empty", "unpack", "pack", "msgunpack", "msgpack", "msgtable", "json", "band", "row"} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
-			if _, err := e.FCall(context.Background(), name, []string{"rows"}, []string{strconv.Itoa(b.N)}); err != nil {
+			if _, err := e.fcall(context.Background(), name, []string{"rows"}, []string{strconv.Itoa(b.N)}); err != nil {
 				b.Fatal(err)
 			}
 		})

@@ -46,7 +46,7 @@ func childMain(dir string) int {
 				id := fmt.Sprintf("%s-%d-%d", start, w, i)
 				value := strings.Repeat(id, 10)
 				if w == 0 {
-					_, err = e.FCall(ctx, "pair", nil, []string{id, value})
+					_, err = e.fcall(ctx, "pair", nil, []string{id, value})
 				} else {
 					err = client.Do(ctx, client.B().Fcall().Function("pair").Numkeys(0).Arg(id, value).Build()).Error()
 				}

@@ -29,8 +29,7 @@
 // A failed sync may have lost any part of the data written since the previous one, and a later successful sync does not
 // reveal it. So the engine no longer writes that file: it writes a snapshot of its data, begins a new log, and resumes
 // once both are on disk. Under FsyncAlways, calls that waited for the sync are not answered: their connections are
-// closed, so that the client treats the outcome as unknown, and calls of FCall return an error that states this. Once
-// the engine resumes, these calls have taken effect.
+// closed, so that the client treats the outcome as unknown. Once the engine resumes, these calls have taken effect.
 //
 // # Directories that Open refuses
 //
@@ -69,4 +68,6 @@
 //   - after an error was caught by an inner pcall that itself ran within another failing pcall, closures may no longer
 //     share locals with the functions around them
 //   - redis.setresp(3), redis.set_repl, os.clock and the settings of cjson are absent
+//
+// Import it to open an engine with own settings, or to test for ErrLocked and ErrCorrupt.
 package embedded

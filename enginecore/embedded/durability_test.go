@@ -138,7 +138,7 @@ func TestTornTail_StateAfterWholeCall(t *testing.T) {
 	dir := t.TempDir()
 	e := open(t, Options{Dir: dir, Library: pairLibrary})
 	for i := range 4 {
-		if _, err := e.FCall(context.Background(), "pair", nil, []string{strconv.Itoa(i), "v"}); err != nil {
+		if _, err := e.fcall(context.Background(), "pair", nil, []string{strconv.Itoa(i), "v"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -184,7 +184,7 @@ func TestTornTail_StateAfterWholeCall(t *testing.T) {
 			t.Fatalf("%d bytes: halves %s and %s, want %d", size, l, r, whole)
 		}
 		// Later writes are appended after the cut.
-		if _, err := e.FCall(context.Background(), "pair", nil, []string{"new", "v"}); err != nil {
+		if _, err := e.fcall(context.Background(), "pair", nil, []string{"new", "v"}); err != nil {
 			t.Fatal(err)
 		}
 		if err := e.Close(); err != nil {

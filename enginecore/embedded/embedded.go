@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"runtime/debug"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -184,41 +183,6 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		}
 	}
 	return e, nil
-}
-
-// FCall runs a function without a connection, as FCALL does. An error reply is returned as a *ReplyError as well as in
-// the Reply. ctx is honoured while waiting for the disk, not while the function runs: a call that returns ctx's error
-// may have taken effect, and so may one that returns any other error except a *ReplyError or ErrClosed.
-func (e *Engine) FCall(ctx context.Context, name string, keys, args []string) (resp.Reply, error) {
-	if err := ctx.Err(); err != nil {
-		return resp.Reply{}, err
-	}
-	words := make([]string, 0, 3+len(keys)+len(args))
-	words = append(words, "FCALL", name, strconv.Itoa(len(keys)))
-	words = append(words, keys...)
-	words = append(words, args...)
-	reply, pos, err := e.do(words)
-	if err != nil {
-		return resp.Reply{}, err
-	}
-	if e.log != nil {
-		if err := e.log.Wait(ctx, pos); err != nil {
-			return resp.Reply{}, err
-		}
-	}
-	return reply, reply.Err()
-}
-
-// do runs one command outside of any connection and returns the log position that its reply depends on.
-func (e *Engine) do(words []string) (reply resp.Reply, pos int64, err error) {
-	cmd := e.command(words[0])
-	e.gate.Lock()
-	defer e.gate.Unlock()
-	if e.shut {
-		return resp.Reply{}, 0, ErrClosed
-	}
-	reply = e.unit(&call{Call: command.Call{Store: &e.store, Args: words}, e: e}, cmd)
-	return reply, e.position(), nil
 }
 
 // unit runs one command as a separate unit. The gate is held. A fault of the engine costs one reply, not the process.

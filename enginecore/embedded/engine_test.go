@@ -189,7 +189,7 @@ func TestClose(t *testing.T) {
 	<-read
 	_, err := c.do("PING")
 	require.Error(t, err)
-	_, err = e.FCall(context.Background(), "f", nil, nil)
+	_, err = e.fcall(context.Background(), "f", nil, nil)
 	require.ErrorIs(t, err, ErrClosed)
 	_, err = rueidis.NewClient(e.ClientOption())
 	require.ErrorIs(t, err, ErrClosed)
@@ -199,11 +199,11 @@ func TestClose(t *testing.T) {
 	require.Error(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, err = e.FCall(ctx, "f", nil, nil)
+	_, err = e.fcall(ctx, "f", nil, nil)
 	require.ErrorIs(t, err, context.Canceled)
 	var re *resp.ReplyError
 	e = open(t, Options{})
-	_, err = e.FCall(context.Background(), "f", nil, nil)
+	_, err = e.fcall(context.Background(), "f", nil, nil)
 	require.True(t, errors.As(err, &re))
 	require.Equal(t, "ERR Function not found", re.Text)
 }

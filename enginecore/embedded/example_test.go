@@ -35,13 +35,7 @@ end)`})
 		}
 		fmt.Println(text)
 	}
-	reply, err := engine.FCall(ctx, "greet", []string{"calls"}, []string{"bob"})
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(reply.Str)
 	// Output:
 	// hello ada, call 1
 	// hello ada, call 2
-	// hello bob, call 1
 }

@@ -119,7 +119,7 @@ func TestInPlaceChanges_RefusedCallIsUndone(t *testing.T) {
 		var want string
 		for i := 0; ; i++ {
 			require.Less(t, i, 10)
-			_, err := e.FCall(context.Background(), "set", []string{"k"}, []string{"3", "row" + strconv.Itoa(i), "+"})
+			_, err := e.fcall(context.Background(), "set", []string{"k"}, []string{"3", "row" + strconv.Itoa(i), "+"})
 			if err != nil {
 				require.ErrorContains(t, err, "MISCONF ")
 				break

@@ -11,11 +11,14 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
 
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/command"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 )
 
@@ -129,4 +132,34 @@ func lib(functions ...string) string {
 		fmt.Fprintf(&b, "redis.register_function('%s', function(KEYS, ARGV) %s end)\n", functions[i], functions[i+1])
 	}
 	return b.String()
+}
+
+// fcall runs a function without a connection, and waits until its effects are on disk.
+func (e *Engine) fcall(ctx context.Context, name string, keys, args []string) (resp.Reply, error) {
+	if err := ctx.Err(); err != nil {
+		return resp.Reply{}, err
+	}
+	words := append([]string{"FCALL", name, strconv.Itoa(len(keys))}, append(slices.Clone(keys), args...)...)
+	reply, pos, err := e.do(words)
+	if err != nil {
+		return resp.Reply{}, err
+	}
+	if e.log != nil {
+		if err := e.log.Wait(ctx, pos); err != nil {
+			return resp.Reply{}, err
+		}
+	}
+	return reply, reply.Err()
+}
+
+// do runs one command outside of any connection and returns the log position that its reply depends on.
+func (e *Engine) do(words []string) (reply resp.Reply, pos int64, err error) {
+	cmd := e.command(words[0])
+	e.gate.Lock()
+	defer e.gate.Unlock()
+	if e.shut {
+		return resp.Reply{}, 0, ErrClosed
+	}
+	reply = e.unit(&call{Call: command.Call{Store: &e.store, Args: words}, e: e}, cmd)
+	return reply, e.position(), nil
 }

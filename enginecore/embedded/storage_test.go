@@ -290,7 +290,7 @@ func TestFullDisk(t *testing.T) {
 				c.must(t, "GET", "count")
 				require.Contains(t, c.must(t, "EXEC").text, "MISCONF ")
 				require.Contains(t, c.must(t, "INFO", "persistence").text, "aof_last_write_status:err")
-				_, err := e.FCall(context.Background(), "pair", nil, []string{"direct", "v"})
+				_, err := e.fcall(context.Background(), "pair", nil, []string{"direct", "v"})
 				require.ErrorContains(t, err, "MISCONF ")
 				h.refused["direct"] = true
 				require.Equal(t, round, log.count("storage.failed"))

@@ -7,6 +7,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
@@ -68,7 +69,7 @@ func StateOf(contended bool, room int64, rated bool) LimitState {
 // LeasedExecution is an execution that an Admit call leased to its claimant.
 type LeasedExecution struct {
 	// Partition is the partition of the execution, Claimed its description in the reply.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Claimed   enginerpc.ClaimedExecution
 	SentAt    time.Time // when the call was sent; the lease duration counts from it
 	// BeginBy is until when its function may begin under the permits with which it was leased, see [permit].

@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
@@ -214,9 +215,9 @@ func (p *admissionPass) deliver() {
 // notifyAll sends executions the permits that were granted to them, to all partitions concurrently. It
 // returns the permits of executions that no longer need them, and the executions that have further limits.
 func (p *admissionPass) notifyAll(batch []admission) (gone []PermitReturn, incomplete []enginerpc.Candidate) {
-	byPartition := make(map[enginecore.Partition][]admission)
+	byPartition := make(map[keyspace.Partition][]admission)
 	for _, a := range batch {
-		at, err := a.execution.Partition()
+		at, err := keyspace.PartitionOf(a.execution)
 		if err != nil {
 			p.warn("the admission pass found an entry of a limit that is not an execution ID", err)
 			continue
@@ -250,7 +251,7 @@ type admitResult struct {
 
 // notifyExecutions sends the executions of one partition the permits that were granted to them, and leases up
 // to slots of them to the claimant.
-func (p *admissionPass) notifyExecutions(at enginecore.Partition, list []admission, slots int) (result admitResult) {
+func (p *admissionPass) notifyExecutions(at keyspace.Partition, list []admission, slots int) (result admitResult) {
 	call := enginerpc.AdmitCall{Partition: at, ClaimRequest: p.by.Request(slots)}
 	byID := make(map[enginecore.ExecutionID]admission, len(list))
 	for _, a := range list {

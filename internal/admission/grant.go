@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // ErrNoGrant is returned by GrantIssuer.ClaimForWorker if no execution can be granted to the worker.
@@ -36,17 +37,16 @@ type GrantRequest struct {
 	Activities []string
 	// TTL is the time within which the worker must claim by the grant: 1 ms to MaxGrantTTL.
 	TTL time.Duration
-	// Partition restricts the search to executions that wait in one partition; nil searches up to 32 partitions, in
+	// Partition is the tag of the partition to which the search is restricted, such as {fp:7}; "" searches up to 32 partitions, in
 	// rotation. Where one server has all partitions, eligible executions of all partitions wait in partition 0.
-	Partition *enginecore.Partition
+	Partition string
 }
 
 // IssuedGrant permits one worker instance to claim one execution until ExpiresAt. It is the internal form of
 // runtime.Grant.
 type IssuedGrant struct {
-	// ExecutionID, Partition and Lane identify the granted execution.
+	// ExecutionID and Lane identify the granted execution.
 	ExecutionID enginecore.ExecutionID
-	Partition   enginecore.Partition
 	Lane        enginecore.LaneID
 	// WorkerID and Instance identify the worker that may claim it.
 	WorkerID enginecore.WorkerID
@@ -66,7 +66,7 @@ func (r GrantRequest) check() (csv string, err error) {
 	fault := func(format string, args ...any) {
 		faults = append(faults, fmt.Errorf("%w: grant request: "+format, append([]any{engine.ErrInvalid}, args...)...))
 	}
-	if _, err := enginecore.ParseLaneID(r.Lane); err != nil {
+	if _, err := keyspace.ParseLaneID(r.Lane); err != nil {
 		fault("lane: %w", err)
 	}
 	for _, id := range []struct{ name, text string }{

@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // verdict is the decision of budgets, quotas and limits about an execution: it is admitted, or has to wait
@@ -65,7 +66,7 @@ func (s *grantSearch) exceededLimits(ctx context.Context, id string) (string, er
 	at, err := core.Partitioning().BudgetPartition(budget)
 	if err != nil {
 		// the contract's partition of an id that is not a UUID
-		at = enginecore.Partition{Family: enginecore.BudgetFamily}
+		at = keyspace.Partition{Family: keyspace.BudgetFamily}
 	}
 	limits, err := client.Do(ctx, client.B().Hgetall().Key(core.Keys().BudgetLimits(at, budget)).Build()).AsStrMap()
 	if err != nil {
@@ -114,7 +115,7 @@ func (s *grantSearch) admitLimited(ctx context.Context, x *grantCandidate) (verd
 	}
 	limits, _ := enginerpc.ParseLimitsText(x.record["limits"])
 	client, keys := s.session.Client, s.session.Core.Keys()
-	at, err := x.id.Partition()
+	at, err := keyspace.PartitionOf(x.id)
 	if err != nil {
 		return verdict{}, err
 	}
@@ -156,7 +157,7 @@ func (s *grantSearch) admitByQuota(ctx context.Context, x *grantCandidate) (verd
 	}
 	at, err := core.Partitioning().QuotaPartition(id)
 	if err != nil {
-		at = enginecore.Partition{Family: enginecore.QuotaFamily}
+		at = keyspace.Partition{Family: keyspace.QuotaFamily}
 	}
 	fields := []string{"max_requests_per_window", "requests_per_window_seconds", "active_concurrency_cap", "jitter_ms"}
 	client := core.Client()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // grantCandidate is an execution at the head of one of the indexes of its lane.
@@ -20,7 +21,7 @@ type grantCandidate struct {
 
 // partitionHeads are the executions at the heads of the indexes of a lane in one partition.
 type partitionHeads struct {
-	partition enginecore.Partition
+	partition keyspace.Partition
 	ready     bool // an execution is eligible or to be reclaimed; the engine chooses which is next
 	marked    bool // the eligible index contains pauseMark
 	ids       []grantCandidate
@@ -85,7 +86,7 @@ type grantIndex struct {
 	byTime      bool  // only entries whose time has come are read
 }
 
-func (s *grantSearch) indexes(at enginecore.Partition) []grantIndex {
+func (s *grantSearch) indexes(at keyspace.Partition) []grantIndex {
 	keys := s.session.Core.Keys()
 	blocked := []grantIndex{
 		{key: keys.LaneBlockedRoute(at, s.lane), reason: blockedByRoute, last: searchedHeads - 1},

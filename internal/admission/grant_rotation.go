@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 const (
@@ -36,7 +37,7 @@ type GrantIssuer struct {
 // grantShard is a lane in a partition.
 type grantShard struct {
 	lane      enginecore.LaneID
-	partition enginecore.Partition
+	partition keyspace.Partition
 }
 
 // NewGrantIssuer returns an issuer of grants for the executions of a session's engine.

@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/stablehash"
 )
 
@@ -70,7 +71,7 @@ type grantSearch struct {
 	lane         enginecore.LaneID
 	capabilities string // sorted, comma-separated
 	now          time.Time
-	partitions   []enginecore.Partition
+	partitions   []keyspace.Partition
 	budgets      map[string]string // budget id → exceeded limits, "" if none is
 	changed      bool              // an eligible execution was blocked or lost, so a repeated search may find another
 	native       bool              // the engine has the whole library and chooses the next execution
@@ -92,12 +93,13 @@ func (g *GrantIssuer) newSearch(ctx context.Context, r GrantRequest) (*grantSear
 		budgets: make(map[string]string), native: engine.Has[engine.LimitStore](g.session.Backend),
 	}
 	all := g.session.Partitions()
-	if r.Partition != nil {
-		if !slices.Contains(all, *r.Partition) {
+	if r.Partition != "" {
+		i := slices.IndexFunc(all, func(p keyspace.Partition) bool { return p.Tag() == r.Partition })
+		if i < 0 {
 			return nil, fmt.Errorf("%w: grant request: partition %s: the engine has {fp:0} to {fp:%d}",
 				engine.ErrInvalid, r.Partition, len(all)-1)
 		}
-		s.partitions = []enginecore.Partition{*r.Partition}
+		s.partitions = all[i : i+1 : i+1]
 		return s, nil
 	}
 	first := g.rotate(now, len(all)) + int(uint16(stablehash.Of(string(r.Instance))))%len(all)
@@ -147,12 +149,12 @@ func (s *grantSearch) grantNext(ctx context.Context, heads partitionHeads) (Issu
 			return IssuedGrant{}, false, err
 		}
 		id := enginecore.ExecutionID(reply.ExecutionID)
-		at, err := id.Partition()
+		at, err := keyspace.PartitionOf(id)
 		if err != nil {
 			return IssuedGrant{}, false, err
 		}
 		if reply.Granted {
-			return s.grantOf(at, id, reply.Reclaim), true, nil
+			return s.grantOf(id, reply.Reclaim), true, nil
 		}
 		asked := []grantCandidate{{id: id}}
 		if err := s.readRecords(ctx, asked); err != nil {
@@ -240,7 +242,7 @@ func (s *grantSearch) knowsActivity(x *grantCandidate) bool {
 
 // tryGrant grants one execution, or blocks it if the worker may not run it.
 func (s *grantSearch) tryGrant(
-	ctx context.Context, at enginecore.Partition, x *grantCandidate,
+	ctx context.Context, at keyspace.Partition, x *grantCandidate,
 ) (IssuedGrant, bool, error) {
 	if !s.knowsActivity(x) {
 		if !s.native {
@@ -263,7 +265,7 @@ func (s *grantSearch) tryGrant(
 // admitAndGrant grants an execution that the worker may run if its budgets, quotas and limits admit it, and
 // blocks it otherwise.
 func (s *grantSearch) admitAndGrant(
-	ctx context.Context, at enginecore.Partition, x *grantCandidate,
+	ctx context.Context, at keyspace.Partition, x *grantCandidate,
 ) (IssuedGrant, bool, error) {
 	a, err := s.Admit(ctx, x)
 	if err != nil {
@@ -303,7 +305,7 @@ func (s *grantSearch) missingCapabilities(required string) string {
 }
 
 // isIdle reports whether no worker has a grant for the execution and its run is not paused.
-func (s *grantSearch) isIdle(ctx context.Context, at enginecore.Partition, x *grantCandidate) (bool, error) {
+func (s *grantSearch) isIdle(ctx context.Context, at keyspace.Partition, x *grantCandidate) (bool, error) {
 	client, keys := s.session.Client, s.session.Core.Keys()
 	reads := rueidis.Commands{client.B().Exists().Key(keys.ExecClaimGrant(x.id)).Build()}
 	if id := enginecore.FlowID(x.record["flow_id"]); id != "" {
@@ -349,7 +351,7 @@ func (s *grantSearch) unblock(ctx context.Context, x *grantCandidate) error {
 }
 
 // issue writes a claim grant or a reclaim grant of an execution and returns it.
-func (s *grantSearch) issue(ctx context.Context, at enginecore.Partition, x *grantCandidate) (IssuedGrant, error) {
+func (s *grantSearch) issue(ctx context.Context, at keyspace.Partition, x *grantCandidate) (IssuedGrant, error) {
 	core, r := s.session.Core, s.request
 	call := enginerpc.Grant{
 		ExecutionID: x.id, WorkerID: r.WorkerID, WorkerInstanceID: r.Instance, LaneID: s.lane, GrantTTL: r.TTL,
@@ -365,13 +367,13 @@ func (s *grantSearch) issue(ctx context.Context, at enginecore.Partition, x *gra
 	if err != nil {
 		return IssuedGrant{}, err
 	}
-	return s.grantOf(at, x.id, reclaim), nil
+	return s.grantOf(x.id, reclaim), nil
 }
 
-func (s *grantSearch) grantOf(at enginecore.Partition, id enginecore.ExecutionID, reclaim bool) IssuedGrant {
+func (s *grantSearch) grantOf(id enginecore.ExecutionID, reclaim bool) IssuedGrant {
 	r := s.request
 	return IssuedGrant{
-		ExecutionID: id, Partition: at, Lane: s.lane, WorkerID: r.WorkerID, Instance: r.Instance, Reclaim: reclaim,
+		ExecutionID: id, Lane: s.lane, WorkerID: r.WorkerID, Instance: r.Instance, Reclaim: reclaim,
 		Key: s.session.Core.Keys().ExecClaimGrant(id), ExpiresAt: s.now.Add(r.TTL),
 	}
 }

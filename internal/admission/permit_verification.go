@@ -9,6 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
@@ -37,11 +38,11 @@ func (a Admitter) CompleteTick(ctx context.Context, reply enginerpc.QuotaTickRep
 
 // verify reads the states of executions and returns the permits that they do not use.
 func (p *admissionPass) verify(checks []enginerpc.QuotaCheck, limits map[enginecore.QuotaPolicyID]submit.StoredLimit) {
-	calls := make(map[enginecore.Partition]*enginerpc.VerifyAdmissionsCall)
-	checked := make(map[enginecore.Partition][]enginerpc.QuotaCheck)
+	calls := make(map[keyspace.Partition]*enginerpc.VerifyAdmissionsCall)
+	checked := make(map[keyspace.Partition][]enginerpc.QuotaCheck)
 	for _, check := range checks {
 		id := enginecore.ExecutionID(check.Execution)
-		at, err := id.Partition()
+		at, err := keyspace.PartitionOf(id)
 		if err != nil {
 			p.warn("the permit verification found an entry of a limit that is not an execution ID", err)
 			continue
@@ -137,7 +138,7 @@ func (p *admissionPass) leasedAhead(instance enginecore.WorkerInstanceID) (int64
 	calls := make([]enginerpc.LeasedAheadCall, core.Partitioning().Flow)
 	for i := range calls {
 		calls[i] = enginerpc.LeasedAheadCall{
-			Partition:        enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)},
+			Partition:        keyspace.Partition{Family: keyspace.FlowFamily, Index: uint16(i)},
 			WorkerInstanceID: instance,
 		}
 	}

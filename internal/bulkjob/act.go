@@ -16,6 +16,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/answer"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
@@ -26,7 +28,7 @@ var errDoesNotApply = errors.New("the action does not apply to the run")
 func isSkip(err error) bool {
 	for _, target := range []error{
 		errDoesNotApply, engine.ErrRunNotFound, engine.ErrRunOver, engine.ErrRunOpen, engine.ErrNothingToRerun,
-		enginecore.ErrFlowNotFound, enginecore.ErrFlowAlreadyTerminal, enginecore.ErrFlowPurging,
+		enginecore.ErrFlowNotFound, enginecore.ErrFlowAlreadyTerminal, errorcode.FlowPurging,
 	} {
 		if errors.Is(err, target) {
 			return true
@@ -68,7 +70,7 @@ func isPassing(ctx context.Context, err error) bool {
 type actor struct {
 	session   *engine.Session
 	submitter *submit.Submitter
-	job       enginecore.BulkJobID
+	job       keyspace.BulkJobID
 	spec      Spec
 	began     time.Time
 	answers   answer.Checker
@@ -109,7 +111,7 @@ func (a *actor) act(ctx context.Context, run enginerpc.Run) error {
 	return fmt.Errorf("action %q is unknown to this keeper", a.spec.Action.Kind)
 }
 
-func (a *actor) cancel(ctx context.Context, p enginecore.Partition, run enginerpc.Run, policy string) error {
+func (a *actor) cancel(ctx context.Context, p keyspace.Partition, run enginerpc.Run, policy string) error {
 	if !run.ClosedAt.IsZero() {
 		return engine.ErrRunOver
 	}
@@ -119,7 +121,7 @@ func (a *actor) cancel(ctx context.Context, p enginecore.Partition, run enginerp
 }
 
 // rerun runs the run again under an id that follows from the job.
-func (a *actor) rerun(ctx context.Context, p enginecore.Partition, run enginerpc.Run) error {
+func (a *actor) rerun(ctx context.Context, p keyspace.Partition, run enginerpc.Run) error {
 	nodes, err := a.submitter.ReadNodes(ctx, run.FlowID, p)
 	if err != nil {
 		return err
@@ -141,7 +143,7 @@ func (a *actor) rerun(ctx context.Context, p enginecore.Partition, run enginerpc
 	}, ids)
 }
 
-func (a *actor) resume(ctx context.Context, p enginecore.Partition, run enginerpc.Run) error {
+func (a *actor) resume(ctx context.Context, p keyspace.Partition, run enginerpc.Run) error {
 	call := enginerpc.ResumeFlowCall{Partition: p, FlowID: run.FlowID, Actor: a.spec.Actor}
 	for {
 		reply, err := a.session.Core.ResumeFlow(ctx, call)
@@ -155,7 +157,7 @@ func (a *actor) resume(ctx context.Context, p enginecore.Partition, run enginerp
 }
 
 // signal signals the waitpoints of the run that were open when the job began.
-func (a *actor) signal(ctx context.Context, p enginecore.Partition, run enginerpc.Run) error {
+func (a *actor) signal(ctx context.Context, p keyspace.Partition, run enginerpc.Run) error {
 	store, err := engine.Capability[engine.WaitStore](a.session.Backend)
 	if err != nil {
 		return err
@@ -188,7 +190,7 @@ func (a *actor) signal(ctx context.Context, p enginecore.Partition, run enginerp
 
 // send sends the signal to one waitpoint, which knows it by the job when it comes again.
 func (a *actor) send(
-	ctx context.Context, store engine.WaitStore, p enginecore.Partition, w enginerpc.ListedWaitpoint,
+	ctx context.Context, store engine.WaitStore, p keyspace.Partition, w enginerpc.ListedWaitpoint,
 ) error {
 	payload := []byte(a.spec.Action.Payload)
 	if len(payload) == 0 {

@@ -10,11 +10,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/runsearch"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
@@ -61,7 +62,7 @@ func (r *Runner) Close() {
 
 // Begin takes one step of each of the due jobs of a partition in the background. It logs failures; the engine reports
 // such a job again.
-func (r *Runner) Begin(ctx context.Context, p enginecore.Partition, due []enginecore.BulkJobID) {
+func (r *Runner) Begin(ctx context.Context, p keyspace.Partition, due []keyspace.BulkJobID) {
 	for _, id := range due {
 		r.tasks.Go(func() {
 			select {
@@ -76,7 +77,7 @@ func (r *Runner) Begin(ctx context.Context, p enginecore.Partition, due []engine
 }
 
 // work takes one step of a job.
-func (r *Runner) work(ctx context.Context, p enginecore.Partition, id enginecore.BulkJobID) {
+func (r *Runner) work(ctx context.Context, p keyspace.Partition, id keyspace.BulkJobID) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			r.session.Logger.LogAttrs(ctx, slog.LevelError,
@@ -86,8 +87,8 @@ func (r *Runner) work(ctx context.Context, p enginecore.Partition, id enginecore
 		}
 	}()
 	err := r.step(ctx, p, id)
-	if err == nil || ctx.Err() != nil || errors.Is(err, enginecore.ErrBulkJobNotFound) ||
-		errors.Is(err, enginecore.ErrBulkJobOver) || errors.Is(err, enginecore.ErrBulkJobTaken) {
+	if err == nil || ctx.Err() != nil || errors.Is(err, errorcode.BulkJobNotFound) ||
+		errors.Is(err, errorcode.BulkJobOver) || errors.Is(err, errorcode.BulkJobTaken) {
 		return
 	}
 	r.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the keeper could not go on with a bulk job and retries",
@@ -98,7 +99,7 @@ func (r *Runner) work(ctx context.Context, p enginecore.Partition, id enginecore
 type step struct {
 	*Runner
 	actor
-	partition enginecore.Partition
+	partition keyspace.Partition
 	taken     enginerpc.TakeBulkJobReply
 	progress  progress
 	// again reports whether the action on a run is repeated.
@@ -108,7 +109,7 @@ type step struct {
 }
 
 // step takes a job, handles some of its runs, and gives it back.
-func (r *Runner) step(ctx context.Context, p enginecore.Partition, id enginecore.BulkJobID) error {
+func (r *Runner) step(ctx context.Context, p keyspace.Partition, id keyspace.BulkJobID) error {
 	call := enginerpc.TakeBulkJobCall{Partition: p, BulkJobID: id, Claimant: r.claimant}
 	taken, err := r.session.Core.TakeBulkJob(ctx, call)
 	if err != nil {
@@ -126,7 +127,7 @@ func (r *Runner) step(ctx context.Context, p enginecore.Partition, id enginecore
 	}
 	due, completed, err := s.handleSome(ctx)
 	switch {
-	case errors.Is(err, enginecore.ErrBulkJobTaken), errors.Is(err, errStopped):
+	case errors.Is(err, errorcode.BulkJobTaken), errors.Is(err, errStopped):
 		return nil
 	case err != nil && ctx.Err() == nil:
 		due = s.now.Add(retryAfter)

@@ -7,9 +7,9 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // FlowFields returns the fields of a flow, and HeaderTags the tags of a flow, that DescribeRun needs.
@@ -35,7 +35,7 @@ func IsUndescribed(x *enginerpc.ClaimedExecution) bool {
 
 // Describe adds its run, the input of the flow and the results of its upstreams to the description of an undescribed
 // node. After an error, the description is unchanged.
-func (r Reader) Describe(ctx context.Context, p enginecore.Partition, x *enginerpc.ClaimedExecution) error {
+func (r Reader) Describe(ctx context.Context, p keyspace.Partition, x *enginerpc.ClaimedExecution) error {
 	var reads reads
 	flow := reads.add(r.hmget(r.Keys.FlowCore(p, x.FlowID), FlowFields()))
 	header := reads.add(r.hmget(r.Keys.FlowTags(p, x.FlowID), HeaderTags()))

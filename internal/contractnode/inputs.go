@@ -10,6 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
@@ -18,7 +19,7 @@ import (
 const maxClaimedInputs = 32
 
 // AddInputs adds the flow's input and the results of upstreams to the claimed executions that use them.
-func (r Reader) AddInputs(ctx context.Context, p enginecore.Partition, taken []enginerpc.ClaimedExecution) error {
+func (r Reader) AddInputs(ctx context.Context, p keyspace.Partition, taken []enginerpc.ClaimedExecution) error {
 	var b reads
 	var finish []func()
 	budget := maxClaimedInputs
@@ -59,7 +60,7 @@ func (r Reader) AddInputs(ctx context.Context, p enginecore.Partition, taken []e
 // inputConsumer is a node that uses the results of others. Of those that are chosen by its join it uses the ones that
 // were there when the join was satisfied, so that every attempt gets the same.
 type inputConsumer struct {
-	partition enginecore.Partition
+	partition keyspace.Partition
 	flow      enginecore.FlowID
 	id        enginecore.ExecutionID
 	node      string
@@ -72,11 +73,11 @@ var edgeFields = []string{"state", "late"}
 
 // addInput adds the reads of one upstream's result to a batch. The returned function is called after the batch.
 func (r Reader) addInput(b *reads, to inputConsumer, node string) func() (enginerpc.NodeInput, bool) {
-	up := enginecore.ExecutionIDFor(to.partition, to.flow, node)
+	up := keyspace.ExecutionIDFor(to.partition, to.flow, node)
 	result := b.add(r.Client.B().Get().Key(r.Keys.ExecResult(up)).Build())
 	var edge *rueidis.RedisResult
 	if slices.Contains(to.chosen, node) {
-		edge = b.add(r.hmget(r.Keys.ExecDep(to.id, enginecore.EdgeIDFor(to.flow, node, to.node)), edgeFields))
+		edge = b.add(r.hmget(r.Keys.ExecDep(to.id, keyspace.EdgeIDFor(to.flow, node, to.node)), edgeFields))
 	}
 	return func() (enginerpc.NodeInput, bool) {
 		if edge != nil {

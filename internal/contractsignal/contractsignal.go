@@ -13,6 +13,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/recordstate"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/internal/valueschema"
 )
@@ -39,7 +41,7 @@ type Wait struct {
 // Find returns the wait of a signal, which has the token of its waitpoint. In contract mode waits of runs have no
 // schemas, and the zero value is returned.
 func Find(ctx context.Context, conn *enginerpc.Conn, s *enginerpc.Signal) (Wait, error) {
-	p, err := s.ExecutionID.Partition()
+	p, err := keyspace.PartitionOf(s.ExecutionID)
 	if err != nil || s.WaitpointToken == "" {
 		return Wait{}, nil // the function of the library refuses it
 	}
@@ -55,10 +57,10 @@ func Find(ctx context.Context, conn *enginerpc.Conn, s *enginerpc.Signal) (Wait,
 		return Wait{}, err
 	}
 	run, listed := reply.Runs[0], reply.Waits[0]
-	state := enginecore.WaitpointState(listed.State)
+	state := listed.State
 	w := Wait{
 		Flow: run.FlowName, Run: run.RunID, Node: listed.Node,
-		Closed: state != enginecore.WaitpointPending && state != enginecore.WaitpointActive,
+		Closed: state != recordstate.WaitpointPending && state != recordstate.WaitpointActive,
 	}
 	if len(listed.About) == 0 {
 		return w, nil

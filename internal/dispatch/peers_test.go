@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 const testLane = enginecore.LaneID("default")
@@ -94,7 +95,7 @@ func TestPresenceIntervalGrowsWithWorkers(t *testing.T) {
 func TestQueueLeavesShardsToOthers(t *testing.T) {
 	t.Parallel()
 	b := NewQueue(1)
-	taken, open := LaneShard{Lane: testLane}, LaneShard{Lane: testLane, Partition: enginecore.Partition{Index: 1}}
+	taken, open := LaneShard{Lane: testLane}, LaneShard{Lane: testLane, Partition: keyspace.Partition{Index: 1}}
 	b.AddShared(taken, after(time.Hour))
 	b.AddShared(open, after(time.Millisecond))
 	b.MarkEmpty(taken)

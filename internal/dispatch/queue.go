@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // LaneShard is the unit that a claim takes work from: a lane in a partition. Where one server has all partitions, the
@@ -14,7 +15,7 @@ import (
 // queued only for executions that were set aside in their partition or that no run owns.
 type LaneShard struct {
 	Lane      enginecore.LaneID
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 }
 
 // ClaimTarget is the destination of the next claim, with the notices of the call to other workers. [Queue.Take] makes

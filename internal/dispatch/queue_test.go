@@ -6,14 +6,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // A worker with k shards in its queue claims from each of them within k claims, regardless of wake-ups in between.
 func TestQueueVisitsInTurn(t *testing.T) {
 	const shards = 40
 	at := func(i int) LaneShard {
-		return LaneShard{"default", enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)}}
+		return LaneShard{"default", keyspace.Partition{Family: keyspace.FlowFamily, Index: uint16(i)}}
 	}
 	b := NewQueue(1)
 	defer b.Close()

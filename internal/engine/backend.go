@@ -8,6 +8,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/engine/feeds"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // Backend answers the calls that clients, workers and keepers make to every engine. The native backend sends each call
@@ -22,7 +23,7 @@ type Backend interface {
 	ListRuns(context.Context, enginerpc.ListRunsCall) (enginerpc.ListRunsReply, error)
 	ReadEvents(context.Context, enginerpc.ReadEventsCall) (enginerpc.ReadEventsReply, error)
 	// FollowEvents returns a follower that is notified of new events of a run. The caller closes it.
-	FollowEvents(p enginecore.Partition, id enginecore.FlowID) feeds.Follower
+	FollowEvents(p keyspace.Partition, id enginecore.FlowID) feeds.Follower
 
 	Claim(context.Context, enginerpc.ClaimCall) (enginerpc.ClaimReply, error)
 	ReadInputs(context.Context, enginerpc.ReadInputsCall) (enginerpc.ReadInputsReply, error)
@@ -41,7 +42,7 @@ type Backend interface {
 	Announce(context.Context, enginerpc.AnnounceCall) (enginerpc.AnnounceReply, error)
 	Renew(context.Context, enginerpc.RenewCall) (enginerpc.RenewReply, error)
 	// Claimable returns keys of a shard, at least one of which exists when the shard has something to claim.
-	Claimable(p enginecore.Partition, lane enginecore.LaneID) []string
+	Claimable(p keyspace.Partition, lane enginecore.LaneID) []string
 	// PollEvery is how often a worker has to search for work that no message announces; 0 when all work is announced.
 	PollEvery() time.Duration
 
@@ -97,12 +98,12 @@ func (b nativeBackend) KeepAll(
 }
 
 // FollowEvents implements [Backend]. The feed of the partition announces the events.
-func (b nativeBackend) FollowEvents(p enginecore.Partition, id enginecore.FlowID) feeds.Follower {
+func (b nativeBackend) FollowEvents(p keyspace.Partition, id enginecore.FlowID) feeds.Follower {
 	return b.feeds.Follow(p, id)
 }
 
 // Claimable implements [Backend]: the keys are the eligible and the abandoned executions.
-func (b nativeBackend) Claimable(p enginecore.Partition, lane enginecore.LaneID) []string {
+func (b nativeBackend) Claimable(p keyspace.Partition, lane enginecore.LaneID) []string {
 	keys := b.Keys()
 	return []string{keys.LaneEligible(p, lane), keys.FfxReclaimable(p, lane)}
 }

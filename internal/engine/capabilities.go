@@ -10,6 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // Capability returns a backend as C, one of the interfaces below, which contain the calls that only some backends
@@ -190,13 +191,13 @@ type OverdueIndexes interface {
 // OverdueIndex is an index, ordered by time, of entries that a keeper task has to work off.
 type OverdueIndex struct {
 	Task   TaskID
-	Family enginecore.Family
+	Family keyspace.Family
 	// Every is the time between two passes over one partition.
 	Every time.Duration
 	// Key returns the key of the index in a partition.
-	Key func(enginecore.Partition) string
+	Key func(keyspace.Partition) string
 	// Work works off entries that are due at now and returns how many it has worked off.
-	Work func(ctx context.Context, p enginecore.Partition, due []string, now time.Time) (int64, error)
+	Work func(ctx context.Context, p keyspace.Partition, due []string, now time.Time) (int64, error)
 }
 
 // LaneDirectory lists the lanes in use, which all programs of one engine share.
@@ -210,7 +211,7 @@ type LaneDirectory interface {
 // PolledTick is a tick that no messages announce all work for, so that each partition is visited at Backend.PollEvery.
 type PolledTick interface {
 	// TickKeys returns keys of a partition of which at least one exists if a tick has work there.
-	TickKeys(p enginecore.Partition, lanes []enginecore.LaneID) []string
+	TickKeys(p keyspace.Partition, lanes []enginecore.LaneID) []string
 }
 
 // WorkerDirectory lists the workers and their capabilities for the other programs of the contract.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // ChildRuns links map and sub-flow nodes with their child runs and reads the results of child runs.
@@ -26,7 +27,7 @@ const ChildLost = "lost"
 
 // CancelChildRun cancels a child run with all its members, call by call. A run that has ended or does not exist is not
 // an error.
-func CancelChildRun(ctx context.Context, b Backend, p enginecore.Partition, id enginecore.FlowID, reason string) error {
+func CancelChildRun(ctx context.Context, b Backend, p keyspace.Partition, id enginecore.FlowID, reason string) error {
 	for {
 		reply, err := b.CancelFlow(ctx, enginerpc.CancelFlowCall{
 			Partition: p, FlowID: id, Reason: reason, Actor: "parent",

@@ -9,6 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // ReadExecutions reads fields of the records of executions, which may be in several partitions. The records have the
@@ -17,9 +18,9 @@ func (s *Session) ReadExecutions(ctx context.Context, ids []enginecore.Execution
 	if !Has[GraphStore](s.Backend) {
 		return s.readExecutionHashes(ctx, ids, fields)
 	}
-	places := make(map[enginecore.Partition][]enginecore.ExecutionID)
+	places := make(map[keyspace.Partition][]enginecore.ExecutionID)
 	for _, id := range ids {
-		p, err := id.Partition()
+		p, err := keyspace.PartitionOf(id)
 		if err != nil {
 			return nil, err
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // LaneTotals returns the number of executions of each lane by state, summed over all partitions and sorted by lane.
@@ -16,7 +17,7 @@ import (
 // the call of any partition fails. It makes one call for each partition, regardless of the number of runs: the counts
 // are stored.
 func (s *Session) LaneTotals(ctx context.Context) ([]enginerpc.LaneState, error) {
-	replies, err := InAllPartitions(ctx, s, func(p enginecore.Partition) enginerpc.LanesCall { return enginerpc.LanesCall{Partition: p} })
+	replies, err := InAllPartitions(ctx, s, func(p keyspace.Partition) enginerpc.LanesCall { return enginerpc.LanesCall{Partition: p} })
 	if err != nil {
 		return nil, fmt.Errorf("list lanes: %w", err)
 	}
@@ -58,7 +59,7 @@ func addLane(total *enginerpc.LaneState, part enginerpc.LaneState) {
 // InAllPartitions makes one call in every flow partition and returns the replies of the calls that succeeded. The
 // error joins the errors of the other calls. In contract mode it is ErrNotInContract, and nothing is sent.
 func InAllPartitions[R any, C enginerpc.Call[R]](
-	ctx context.Context, s *Session, callFor func(enginecore.Partition) C,
+	ctx context.Context, s *Session, callFor func(keyspace.Partition) C,
 ) ([]R, error) {
 	if !Has[CompositeLibrary](s.Backend) {
 		return nil, ErrNotInContract

@@ -12,8 +12,9 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // Sizes of a secret's parts, in bytes.
@@ -60,17 +61,17 @@ type keyring struct {
 	configured *WaitpointSecret
 
 	mu    sync.Mutex
-	known map[enginecore.Partition]bool
+	known map[keyspace.Partition]bool
 	// unfinished is a rotation to a random secret that has not reached every partition.
 	unfinished *WaitpointSecret
 }
 
 func newKeyring(core *enginerpc.Conn, configured *WaitpointSecret) *keyring {
-	return &keyring{core: core, configured: configured, known: make(map[enginecore.Partition]bool)}
+	return &keyring{core: core, configured: configured, known: make(map[keyspace.Partition]bool)}
 }
 
 // Ensure gives the partition a secret if it has none. It calls the engine once for each partition.
-func (b *keyring) Ensure(ctx context.Context, p enginecore.Partition) error {
+func (b *keyring) Ensure(ctx context.Context, p keyspace.Partition) error {
 	b.mu.Lock()
 	known := b.known[p]
 	b.mu.Unlock()
@@ -92,12 +93,12 @@ func (b *keyring) Ensure(ctx context.Context, p enginecore.Partition) error {
 
 // With calls do after making sure that the partition has a secret. If do reports that the partition has lost its
 // secret, because the data of a server were lost or emptied, With creates another one and calls do once more.
-func (b *keyring) With(ctx context.Context, p enginecore.Partition, do func() error) error {
+func (b *keyring) With(ctx context.Context, p keyspace.Partition, do func() error) error {
 	if err := b.Ensure(ctx, p); err != nil {
 		return err
 	}
 	err := do()
-	if !errors.Is(err, enginecore.ErrHMACSecretNotInitialized) {
+	if !errors.Is(err, errorcode.HMACSecretNotInitialized) {
 		return err
 	}
 	b.mu.Lock()
@@ -111,7 +112,7 @@ func (b *keyring) With(ctx context.Context, p enginecore.Partition, do func() er
 
 // create stores a secret where there is none. Two processes may do so at once: the first one's secret stays, and it is
 // current only when it is there.
-func (b *keyring) create(ctx context.Context, p enginecore.Partition, s *WaitpointSecret) error {
+func (b *keyring) create(ctx context.Context, p keyspace.Partition, s *WaitpointSecret) error {
 	reply, err := b.core.ListWaitpointHMACKIDs(ctx, enginerpc.ListWaitpointHMACKIDsCall{Partition: p})
 	if err != nil || reply.CurrentKID != "" {
 		return err

@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine/transport"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/sleep"
 )
 
@@ -42,7 +43,7 @@ type Session struct {
 	Volatile  bool // OpenConfig.AllowVolatile
 	Replicas  int  // OpenConfig.Replication
 	Quiet     bool // see enginelink.Link
-	Namespace enginecore.Namespace
+	Namespace keyspace.Namespace
 	Secrets   *keyring
 	Keep      flowgraph.Keep
 	Logger    *slog.Logger
@@ -132,10 +133,10 @@ func (s *Session) endLeases(ctx context.Context) error {
 }
 
 // Partitions returns all flow partitions, by index.
-func (s *Session) Partitions() []enginecore.Partition { return s.PartitionsOf(enginecore.FlowFamily) }
+func (s *Session) Partitions() []keyspace.Partition { return s.PartitionsOf(keyspace.FlowFamily) }
 
 // PartitionsOf returns all partitions of a family, by index; none for an unknown family.
-func (s *Session) PartitionsOf(family enginecore.Family) []enginecore.Partition {
+func (s *Session) PartitionsOf(family keyspace.Family) []keyspace.Partition {
 	return s.Core.Partitioning().Of(family)
 }
 
@@ -262,7 +263,7 @@ func (s *Session) Close() error {
 // ListenToRuns opens the feed of runs and returns a listener, from the given positions on or, for partitions without
 // one, from now on. In contract mode the error is [ErrNotInContract].
 func (s *Session) ListenToRuns(
-	ctx context.Context, filter feeds.Filter, from map[enginecore.Partition]string,
+	ctx context.Context, filter feeds.Filter, from map[keyspace.Partition]string,
 ) (*feeds.Listener, error) {
 	if !Has[CompositeLibrary](s.Backend) {
 		return nil, ErrNotInContract

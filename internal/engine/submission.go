@@ -5,12 +5,13 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // FlowSubmission is a flow as a backend without stored graphs creates it: all of it, or one chunk of a large one.
 type FlowSubmission struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	FlowID    enginecore.FlowID
 	FlowName  string
 	RunID     string

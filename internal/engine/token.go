@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // ErrInvalidToken is the error of a token that is malformed, altered, made for another waitpoint or signed with a
@@ -38,7 +39,7 @@ func ParseToken(text string) (activity.Token, error) {
 
 // TokenParts are the contents of a token.
 type TokenParts struct {
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Execution enginecore.ExecutionID
 	Waitpoint enginecore.WaitpointID
 	Signature string // <id of the secret>:<MAC in hex>
@@ -53,7 +54,7 @@ func SealToken(
 		return activity.Token{}, fmt.Errorf("waitpoint %s of execution %s: its %s has no outward form", waitpoint,
 			execution, what)
 	}
-	partition, err := execution.Partition()
+	partition, err := keyspace.PartitionOf(execution)
 	if err != nil {
 		return activity.Token{}, err
 	}
@@ -95,7 +96,7 @@ func OpenToken(t activity.Token) (TokenParts, error) {
 	if strings.Contains(kid, ":") { // a signature is split at its first colon
 		return TokenParts{}, ErrInvalidToken
 	}
-	partition := enginecore.Partition{Family: enginecore.FlowFamily, Index: binary.BigEndian.Uint16(data[1:3])}
+	partition := keyspace.Partition{Family: keyspace.FlowFamily, Index: binary.BigEndian.Uint16(data[1:3])}
 	of, at := uuid.UUID(data[3:19]), uuid.UUID(data[19:35])
 	return TokenParts{
 		Partition: partition,

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 const (
@@ -26,7 +27,7 @@ func TestSealTokenFormIsStable(t *testing.T) {
 	parts, err := OpenToken(sealed)
 	require.NoError(t, err)
 	require.Equal(t, TokenParts{
-		Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 513}, Execution: sealedExecution,
+		Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 513}, Execution: sealedExecution,
 		Waitpoint: sealedWaitpoint, Signature: sealedSignature,
 	}, parts)
 	parsed, err := ParseToken(sealed.Reveal())

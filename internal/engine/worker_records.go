@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // WorkerRecords stores the reports of workers about themselves.
@@ -32,7 +33,7 @@ type FlowCatalogue interface {
 }
 
 // Directory is the partition that has the records of workers and the catalogue of flows.
-func Directory() enginecore.Partition { return enginecore.Partition{Family: enginecore.FlowFamily} }
+func Directory() keyspace.Partition { return keyspace.Partition{Family: keyspace.FlowFamily} }
 
 // WorkerAbout is the JSON part of a worker's record, in addition to its lanes and activities.
 type WorkerAbout struct {

@@ -5,7 +5,7 @@ package enginerpc
 import (
 	"testing"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // The race detector lets pools forget, so there is nothing to count with it.
@@ -26,7 +26,7 @@ func TestEncodingAllocatesTextsOnly(t *testing.T) {
 
 // Wake-ups are the most frequent messages: reading one allocates nothing, and writing one only its text.
 func TestWakeUpsAllocateTextsOnly(t *testing.T) {
-	m := WorkMessage{enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, "1795188498438"}
+	m := WorkMessage{keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, "1795188498438"}
 	text := m.Text()
 	if n := testing.AllocsPerRun(1000, func() {
 		if got, ok := ParseWorkMessage(text); !ok || got != m {

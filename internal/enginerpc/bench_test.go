@@ -4,13 +4,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // completion is a call as a worker makes them most.
 func completion() CompleteCall {
 	return CompleteCall{
-		Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: enginecore.NewExecutionID(enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}),
+		Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: keyspace.NewExecutionID(keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}),
 		LeaseID: "550e8400-e29b-41d4-a716-446655440000", LeaseEpoch: 1, AttemptID: "550e8400-e29b-41d4-a716-446655440000",
 		Result: make([]byte, 200),
 		ClaimRequest: ClaimRequest{
@@ -65,10 +65,10 @@ func BenchmarkVersionRoundTrip(b *testing.B) {
 }
 
 func BenchmarkExecutionIDFor(b *testing.B) {
-	p, flow := enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, enginecore.FlowIDFor("default", "flow", "run")
+	p, flow := keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, keyspace.FlowIDFor("default", "flow", "run")
 	b.ReportAllocs()
 	for b.Loop() {
-		if enginecore.ExecutionIDFor(p, flow, "node") == "" {
+		if keyspace.ExecutionIDFor(p, flow, "node") == "" {
 			b.Fatal("no id")
 		}
 	}

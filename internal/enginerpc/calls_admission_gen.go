@@ -28,7 +28,8 @@ type ChangePriorityReply struct {
 // ChangePriority runs ff_change_priority. Changes the priority of an eligible execution.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput, ErrExecutionNotFound, ErrExecutionNotEligible.
+// Error codes: errorcode.InvalidInput, enginecore.ErrExecutionNotFound,
+// enginecore.ErrExecutionNotEligible.
 func (conn *Conn) ChangePriority(ctx context.Context, c ChangePriorityCall) (ChangePriorityReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -84,8 +85,8 @@ type BlockExecutionForAdmissionReply struct {
 // counts only for reasons without an index.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrExecutionNotEligible,
-// ErrInvalidBlockingReason.
+// Error codes: enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotActive,
+// enginecore.ErrExecutionNotEligible, errorcode.InvalidBlockingReason.
 func (conn *Conn) BlockExecutionForAdmission(ctx context.Context, c BlockExecutionForAdmissionCall) (BlockExecutionForAdmissionReply, error) {
 	return Do(ctx, conn, c)
 }

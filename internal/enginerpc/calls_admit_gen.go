@@ -6,12 +6,13 @@ import (
 	"context"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // AdmitCall holds the arguments of Conn.Admit.
 type AdmitCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	ClaimRequest
 	Admissions []AdmitAdmission
 }
@@ -38,7 +39,7 @@ type AdmitReply struct {
 // a lost reply, send it again with `repeated`.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrInvalidInput, ErrInvalidCapabilities.
+// codes: errorcode.InvalidInput, enginecore.ErrInvalidCapabilities.
 func (conn *Conn) Admit(ctx context.Context, c AdmitCall) (AdmitReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -49,7 +50,7 @@ func (AdmitCall) info() callInfo {
 
 func (c AdmitCall) encode(w *wire) {
 	w.reserve(1, 12+3*len(c.Admissions))
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	c.ClaimRequest.encode(w)
 	w.int(int64(len(c.Admissions)))
@@ -78,7 +79,7 @@ func (AdmitCall) decode(r *fields) (out AdmitReply) {
 // VerifyAdmissionsCall holds the arguments of Conn.VerifyAdmissions.
 type VerifyAdmissionsCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition  enginecore.Partition
+	Partition  keyspace.Partition
 	Admissions []VerifyAdmissionsAdmission
 }
 
@@ -102,7 +103,7 @@ type VerifyAdmissionsReply struct {
 // uses is revoked, and its execution waits again.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput.
+// Error codes: errorcode.InvalidInput.
 func (conn *Conn) VerifyAdmissions(ctx context.Context, c VerifyAdmissionsCall) (VerifyAdmissionsReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -113,7 +114,7 @@ func (VerifyAdmissionsCall) info() callInfo {
 
 func (c VerifyAdmissionsCall) encode(w *wire) {
 	w.reserve(1, 1+3*len(c.Admissions))
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.int(int64(len(c.Admissions)))
 	for i := range c.Admissions {
@@ -142,7 +143,7 @@ func (VerifyAdmissionsCall) decode(r *fields) (out VerifyAdmissionsReply) {
 // LeasedAheadCall holds the arguments of Conn.LeasedAhead.
 type LeasedAheadCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition        enginecore.Partition
+	Partition        keyspace.Partition
 	WorkerInstanceID enginecore.WorkerInstanceID
 }
 
@@ -167,7 +168,7 @@ func (LeasedAheadCall) info() callInfo {
 
 func (c LeasedAheadCall) encode(w *wire) {
 	w.reserve(1, 1)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.WorkerInstanceID))
 }

@@ -6,13 +6,13 @@ import (
 	"context"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // AddAPITokenCall holds the arguments of Conn.AddAPIToken.
 type AddAPITokenCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Namespace string
 	TokenName string
 	About     []byte
@@ -28,7 +28,7 @@ type AddAPITokenReply struct {
 // token is unique; its record has the hash of its secret.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrAPITokenExists, ErrInvalidInput.
+// Error codes: errorcode.APITokenExists, errorcode.InvalidInput.
 func (conn *Conn) AddAPIToken(ctx context.Context, c AddAPITokenCall) (AddAPITokenReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -39,7 +39,7 @@ func (AddAPITokenCall) info() callInfo {
 
 func (c AddAPITokenCall) encode(w *wire) {
 	w.reserve(1, 3)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Namespace)
 	w.text(c.TokenName)
@@ -60,7 +60,7 @@ func (AddAPITokenCall) decode(r *fields) (out AddAPITokenReply) {
 // ListAPITokensCall holds the arguments of Conn.ListAPITokens.
 type ListAPITokensCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Namespace string
 }
 
@@ -85,7 +85,7 @@ func (ListAPITokensCall) info() callInfo {
 
 func (c ListAPITokensCall) encode(w *wire) {
 	w.reserve(1, 1)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Namespace)
 }
@@ -104,7 +104,7 @@ func (ListAPITokensCall) decode(r *fields) (out ListAPITokensReply) {
 // RemoveAPITokenCall holds the arguments of Conn.RemoveAPIToken.
 type RemoveAPITokenCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Namespace string
 	TokenName string
 }
@@ -130,7 +130,7 @@ func (RemoveAPITokenCall) info() callInfo {
 
 func (c RemoveAPITokenCall) encode(w *wire) {
 	w.reserve(1, 2)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Namespace)
 	w.text(c.TokenName)
@@ -150,7 +150,7 @@ func (RemoveAPITokenCall) decode(r *fields) (out RemoveAPITokenReply) {
 // AddAPISessionCall holds the arguments of Conn.AddAPISession.
 type AddAPISessionCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Namespace string
 	SessionID string
 	Owner     string
@@ -169,7 +169,7 @@ type AddAPISessionReply struct {
 // 10,000. Beyond that, the sessions that would end first are ended.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput.
+// Error codes: errorcode.InvalidInput.
 func (conn *Conn) AddAPISession(ctx context.Context, c AddAPISessionCall) (AddAPISessionReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -180,7 +180,7 @@ func (AddAPISessionCall) info() callInfo {
 
 func (c AddAPISessionCall) encode(w *wire) {
 	w.reserve(1, 5)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Namespace)
 	w.text(c.SessionID)
@@ -202,7 +202,7 @@ func (AddAPISessionCall) decode(r *fields) (out AddAPISessionReply) {
 // ReadAPISessionCall holds the arguments of Conn.ReadAPISession.
 type ReadAPISessionCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Namespace string
 	SessionID string
 }
@@ -227,7 +227,7 @@ func (ReadAPISessionCall) info() callInfo {
 
 func (c ReadAPISessionCall) encode(w *wire) {
 	w.reserve(1, 2)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Namespace)
 	w.text(c.SessionID)
@@ -247,7 +247,7 @@ func (ReadAPISessionCall) decode(r *fields) (out ReadAPISessionReply) {
 // ListAPISessionsCall holds the arguments of Conn.ListAPISessions.
 type ListAPISessionsCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Namespace string
 	Limit     int64
 	// Cursor: optional.
@@ -266,7 +266,7 @@ type ListAPISessionsReply struct {
 // they end: at most `limit`, and 200. Continue with next_cursor until it is empty, or with the
 // position of a session to read those after it.
 //
-// It only reads. Error codes: ErrInvalidInput.
+// It only reads. Error codes: errorcode.InvalidInput.
 func (conn *Conn) ListAPISessions(ctx context.Context, c ListAPISessionsCall) (ListAPISessionsReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -277,7 +277,7 @@ func (ListAPISessionsCall) info() callInfo {
 
 func (c ListAPISessionsCall) encode(w *wire) {
 	w.reserve(1, 3)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Namespace)
 	w.int(c.Limit)
@@ -299,7 +299,7 @@ func (ListAPISessionsCall) decode(r *fields) (out ListAPISessionsReply) {
 // RemoveAPISessionCall holds the arguments of Conn.RemoveAPISession.
 type RemoveAPISessionCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Namespace string
 	SessionID string
 }
@@ -325,7 +325,7 @@ func (RemoveAPISessionCall) info() callInfo {
 
 func (c RemoveAPISessionCall) encode(w *wire) {
 	w.reserve(1, 2)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Namespace)
 	w.text(c.SessionID)
@@ -345,7 +345,7 @@ func (RemoveAPISessionCall) decode(r *fields) (out RemoveAPISessionReply) {
 // BeginAPIRequestCall holds the arguments of Conn.BeginAPIRequest.
 type BeginAPIRequestCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition  enginecore.Partition
+	Partition  keyspace.Partition
 	Namespace  string
 	Owner      string
 	RequestKey string
@@ -367,7 +367,7 @@ type BeginAPIRequestReply struct {
 // replies at a time.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrAPIRequestConflict, ErrAPIRequestsFull.
+// codes: errorcode.APIRequestConflict, errorcode.APIRequestsFull.
 func (conn *Conn) BeginAPIRequest(ctx context.Context, c BeginAPIRequestCall) (BeginAPIRequestReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -378,7 +378,7 @@ func (BeginAPIRequestCall) info() callInfo {
 
 func (c BeginAPIRequestCall) encode(w *wire) {
 	w.reserve(1, 4)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Namespace)
 	w.text(c.Owner)
@@ -401,7 +401,7 @@ func (BeginAPIRequestCall) decode(r *fields) (out BeginAPIRequestReply) {
 // EndAPIRequestCall holds the arguments of Conn.EndAPIRequest.
 type EndAPIRequestCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition  enginecore.Partition
+	Partition  keyspace.Partition
 	Namespace  string
 	Owner      string
 	RequestKey string
@@ -421,7 +421,7 @@ type EndAPIRequestReply struct {
 // although the request was performed.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput.
+// Error codes: errorcode.InvalidInput.
 func (conn *Conn) EndAPIRequest(ctx context.Context, c EndAPIRequestCall) (EndAPIRequestReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -432,7 +432,7 @@ func (EndAPIRequestCall) info() callInfo {
 
 func (c EndAPIRequestCall) encode(w *wire) {
 	w.reserve(1, 5)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Namespace)
 	w.text(c.Owner)

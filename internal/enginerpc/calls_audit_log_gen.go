@@ -6,13 +6,13 @@ import (
 	"context"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // AuditCall holds the arguments of Conn.Audit.
 type AuditCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Namespace string
 	EntryID   string
 	Actor     string
@@ -34,7 +34,7 @@ type AuditReply struct {
 // has failed. Entries older than 90 days, and entries beyond 10,000, are removed.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput.
+// Error codes: errorcode.InvalidInput.
 func (conn *Conn) Audit(ctx context.Context, c AuditCall) (AuditReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -45,7 +45,7 @@ func (AuditCall) info() callInfo {
 
 func (c AuditCall) encode(w *wire) {
 	w.reserve(1, 7)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Namespace)
 	w.text(c.EntryID)
@@ -70,7 +70,7 @@ func (AuditCall) decode(r *fields) (out AuditReply) {
 // ReadAuditCall holds the arguments of Conn.ReadAudit.
 type ReadAuditCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Namespace string
 	Limit     int64
 	// After: optional.
@@ -93,7 +93,7 @@ type ReadAuditReply struct {
 // at `after` or later and `before` or earlier. The position of an entry is its time (Unix ms), "-" and
 // a number. Continue with next_cursor until it is empty.
 //
-// It only reads. Error codes: ErrInvalidInput.
+// It only reads. Error codes: errorcode.InvalidInput.
 func (conn *Conn) ReadAudit(ctx context.Context, c ReadAuditCall) (ReadAuditReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -104,7 +104,7 @@ func (ReadAuditCall) info() callInfo {
 
 func (c ReadAuditCall) encode(w *wire) {
 	w.reserve(1, 5)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Namespace)
 	w.int(c.Limit)

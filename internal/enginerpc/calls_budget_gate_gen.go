@@ -6,12 +6,13 @@ import (
 	"context"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // SetBudgetGatesCall holds the arguments of Conn.SetBudgetGates.
 type SetBudgetGatesCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Gates     []SetBudgetGatesGate
 }
 
@@ -36,7 +37,7 @@ type SetBudgetGatesReply struct {
 // budget is removed, and no further notice will come.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput.
+// Error codes: errorcode.InvalidInput.
 func (conn *Conn) SetBudgetGates(ctx context.Context, c SetBudgetGatesCall) (SetBudgetGatesReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -47,7 +48,7 @@ func (SetBudgetGatesCall) info() callInfo {
 
 func (c SetBudgetGatesCall) encode(w *wire) {
 	w.reserve(1, 1+4*len(c.Gates))
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.int(int64(len(c.Gates)))
 	for i := range c.Gates {
@@ -73,7 +74,7 @@ func (SetBudgetGatesCall) decode(r *fields) (out SetBudgetGatesReply) {
 // NoteBreachCall holds the arguments of Conn.NoteBreach.
 type NoteBreachCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	FlowID    enginecore.FlowID
 	BudgetID  enginecore.BudgetID
 	ID        string
@@ -103,7 +104,7 @@ func (NoteBreachCall) info() callInfo {
 
 func (c NoteBreachCall) encode(w *wire) {
 	w.reserve(1, 7)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.FlowID))
 	w.text(string(c.BudgetID))
@@ -128,7 +129,7 @@ func (NoteBreachCall) decode(r *fields) (out NoteBreachReply) {
 // VerifyBudgetUseCall holds the arguments of Conn.VerifyBudgetUse.
 type VerifyBudgetUseCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Leases    []VerifyBudgetUseLease
 	Runs      []VerifyBudgetUseRun
 }
@@ -156,7 +157,7 @@ type VerifyBudgetUseReply struct {
 // VerifyBudgetUse runs ffx2_verify_budget_use. Returns to keepers of budgets the ends of leases, and
 // when to check runs again: 0 for those that are gone.
 //
-// It only reads. Error codes: ErrInvalidInput.
+// It only reads. Error codes: errorcode.InvalidInput.
 func (conn *Conn) VerifyBudgetUse(ctx context.Context, c VerifyBudgetUseCall) (VerifyBudgetUseReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -167,7 +168,7 @@ func (VerifyBudgetUseCall) info() callInfo {
 
 func (c VerifyBudgetUseCall) encode(w *wire) {
 	w.reserve(1, 2+2*len(c.Leases)+1*len(c.Runs))
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.int(int64(len(c.Leases)))
 	for i := range c.Leases {

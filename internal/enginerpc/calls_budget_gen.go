@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // CreateBudgetCall holds the arguments of Conn.CreateBudget.
 type CreateBudgetCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition       enginecore.Partition
+	Partition       keyspace.Partition
 	BudgetID        enginecore.BudgetID
 	ScopeType       string
 	ScopeID         string
@@ -41,7 +42,7 @@ type CreateBudgetReply struct {
 // CreateBudget runs ff_create_budget. Creates a budget. A budget that exists is left as it is.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput.
+// Error codes: errorcode.InvalidInput.
 func (conn *Conn) CreateBudget(ctx context.Context, c CreateBudgetCall) (CreateBudgetReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -52,7 +53,7 @@ func (CreateBudgetCall) info() callInfo {
 
 func (c CreateBudgetCall) encode(w *wire) {
 	w.reserve(5, 9+3*len(c.Dims))
-	w.partition(c.Partition, enginecore.BudgetFamily)
+	w.partition(c.Partition, keyspace.BudgetFamily)
 	w.need("budget_id", string(c.BudgetID))
 	w.key(w.keys.budgetRecord(w.tag, c.BudgetID))
 	w.key(w.keys.budgetLimits(w.tag, c.BudgetID))
@@ -95,7 +96,7 @@ func (CreateBudgetCall) decode(r *fields) (out CreateBudgetReply) {
 // ReportUsageAndCheckCall holds the arguments of Conn.ReportUsageAndCheck.
 type ReportUsageAndCheckCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	// BudgetID is part of the key usage.
 	BudgetID enginecore.BudgetID
 	Dims     []ReportUsageAndCheckDim
@@ -128,7 +129,7 @@ type ReportUsageAndCheckReply struct {
 // too; its limits apply from its creation on.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrInvalidInput.
+// codes: errorcode.InvalidInput.
 func (conn *Conn) ReportUsageAndCheck(ctx context.Context, c ReportUsageAndCheckCall) (ReportUsageAndCheckReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -139,7 +140,7 @@ func (ReportUsageAndCheckCall) info() callInfo {
 
 func (c ReportUsageAndCheckCall) encode(w *wire) {
 	w.reserve(3, 3+2*len(c.Dims))
-	w.partition(c.Partition, enginecore.BudgetFamily)
+	w.partition(c.Partition, keyspace.BudgetFamily)
 	w.need("budget_id", string(c.BudgetID))
 	w.key(w.keys.budgetUsage(w.tag, c.BudgetID))
 	w.key(w.keys.budgetLimits(w.tag, c.BudgetID))
@@ -177,7 +178,7 @@ func (ReportUsageAndCheckCall) decode(r *fields) (out ReportUsageAndCheckReply) 
 // ResetBudgetCall holds the arguments of Conn.ResetBudget.
 type ResetBudgetCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	BudgetID  enginecore.BudgetID
 	Now       time.Time
 }
@@ -193,7 +194,7 @@ type ResetBudgetReply struct {
 // schedule that began with the budget. A budget that does not exist is removed from the schedule.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrInvalidInput, ErrBudgetNotFound.
+// codes: errorcode.InvalidInput, enginecore.ErrBudgetNotFound.
 func (conn *Conn) ResetBudget(ctx context.Context, c ResetBudgetCall) (ResetBudgetReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -204,7 +205,7 @@ func (ResetBudgetCall) info() callInfo {
 
 func (c ResetBudgetCall) encode(w *wire) {
 	w.reserve(3, 2)
-	w.partition(c.Partition, enginecore.BudgetFamily)
+	w.partition(c.Partition, keyspace.BudgetFamily)
 	w.need("budget_id", string(c.BudgetID))
 	w.key(w.keys.budgetRecord(w.tag, c.BudgetID))
 	w.key(w.keys.budgetUsage(w.tag, c.BudgetID))

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // BudgetTickCall holds the arguments of Conn.BudgetTick.
 type BudgetTickCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 }
 
 // BudgetTickReply is the answer to BudgetTickCall.
@@ -41,7 +42,7 @@ func (BudgetTickCall) info() callInfo {
 
 func (c BudgetTickCall) encode(w *wire) {
 	w.reserve(1, 0)
-	w.partition(c.Partition, enginecore.BudgetFamily)
+	w.partition(c.Partition, keyspace.BudgetFamily)
 	w.key(w.keys.indexBudgetPolicies(w.tag))
 }
 
@@ -65,7 +66,7 @@ func (BudgetTickCall) decode(r *fields) (out BudgetTickReply) {
 // BudgetDoneCall holds the arguments of Conn.BudgetDone.
 type BudgetDoneCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Done      []BudgetDoneDone
 	Over      []BudgetDoneOver
 }
@@ -95,7 +96,7 @@ type BudgetDoneReply struct {
 // check. Reservations whose lease is `over` are released.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput.
+// Error codes: errorcode.InvalidInput.
 func (conn *Conn) BudgetDone(ctx context.Context, c BudgetDoneCall) (BudgetDoneReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -106,7 +107,7 @@ func (BudgetDoneCall) info() callInfo {
 
 func (c BudgetDoneCall) encode(w *wire) {
 	w.reserve(1, 2+3*len(c.Done)+2*len(c.Over))
-	w.partition(c.Partition, enginecore.BudgetFamily)
+	w.partition(c.Partition, keyspace.BudgetFamily)
 	w.key(w.keys.indexBudgetPolicies(w.tag))
 	w.int(int64(len(c.Done)))
 	for i := range c.Done {
@@ -140,7 +141,7 @@ func (BudgetDoneCall) decode(r *fields) (out BudgetDoneReply) {
 // GetBudgetsCall holds the arguments of Conn.GetBudgets.
 type GetBudgetsCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	BudgetIDs []enginecore.BudgetID
 }
 
@@ -165,7 +166,7 @@ func (GetBudgetsCall) info() callInfo {
 
 func (c GetBudgetsCall) encode(w *wire) {
 	w.reserve(1, 0+len(c.BudgetIDs))
-	w.partition(c.Partition, enginecore.BudgetFamily)
+	w.partition(c.Partition, keyspace.BudgetFamily)
 	w.key(w.keys.indexBudgetPolicies(w.tag))
 	for _, x := range c.BudgetIDs {
 		w.text(string(x))
@@ -186,7 +187,7 @@ func (GetBudgetsCall) decode(r *fields) (out GetBudgetsReply) {
 // ListBudgetsCall holds the arguments of Conn.ListBudgets.
 type ListBudgetsCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	// Cursor: optional.
 	Cursor string
 }
@@ -212,7 +213,7 @@ func (ListBudgetsCall) info() callInfo {
 
 func (c ListBudgetsCall) encode(w *wire) {
 	w.reserve(1, 1)
-	w.partition(c.Partition, enginecore.BudgetFamily)
+	w.partition(c.Partition, keyspace.BudgetFamily)
 	w.key(w.keys.indexBudgetPolicies(w.tag))
 	w.text(c.Cursor)
 }
@@ -232,7 +233,7 @@ func (ListBudgetsCall) decode(r *fields) (out ListBudgetsReply) {
 // RemoveBudgetCall holds the arguments of Conn.RemoveBudget.
 type RemoveBudgetCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	BudgetID  enginecore.BudgetID
 	Over      bool
 }
@@ -260,7 +261,7 @@ func (RemoveBudgetCall) info() callInfo {
 
 func (c RemoveBudgetCall) encode(w *wire) {
 	w.reserve(1, 2)
-	w.partition(c.Partition, enginecore.BudgetFamily)
+	w.partition(c.Partition, keyspace.BudgetFamily)
 	w.need("budget_id", string(c.BudgetID))
 	w.key(w.keys.budgetRecord(w.tag, c.BudgetID))
 	w.text(string(c.BudgetID))

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // UseBudgetCall holds the arguments of Conn.UseBudget.
 type UseBudgetCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	BudgetID  enginecore.BudgetID
 	Declares  bool
 	BudgetDeclaration
@@ -63,7 +64,7 @@ type UseBudgetReply struct {
 // ffx_budget_done; otherwise keepers do so. The same applies to the gate, when it is `told`.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput, ErrBudgetNotFound, ErrUnknownBudgetDimension.
+// Error codes: errorcode.InvalidInput, enginecore.ErrBudgetNotFound, errorcode.UnknownBudgetDimension.
 func (conn *Conn) UseBudget(ctx context.Context, c UseBudgetCall) (UseBudgetReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -74,7 +75,7 @@ func (UseBudgetCall) info() callInfo {
 
 func (c UseBudgetCall) encode(w *wire) {
 	w.reserve(1, 14+3*len(c.Dims)+10*len(c.Entries))
-	w.partition(c.Partition, enginecore.BudgetFamily)
+	w.partition(c.Partition, keyspace.BudgetFamily)
 	w.need("budget_id", string(c.BudgetID))
 	w.key(w.keys.budgetRecord(w.tag, c.BudgetID))
 	w.text(string(c.BudgetID))
@@ -121,7 +122,7 @@ func (UseBudgetCall) decode(r *fields) (out UseBudgetReply) {
 // SetBudgetCall holds the arguments of Conn.SetBudget.
 type SetBudgetCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	BudgetID  enginecore.BudgetID
 	BudgetDeclaration
 	OnlyNew bool
@@ -166,7 +167,7 @@ type SetBudgetReply struct {
 // arguments that begin with `old`.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput, ErrChangedMeanwhile.
+// Error codes: errorcode.InvalidInput, enginecore.ErrChangedMeanwhile.
 func (conn *Conn) SetBudget(ctx context.Context, c SetBudgetCall) (SetBudgetReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -177,7 +178,7 @@ func (SetBudgetCall) info() callInfo {
 
 func (c SetBudgetCall) encode(w *wire) {
 	w.reserve(1, 18+3*len(c.Dims)+3*len(c.OldDims))
-	w.partition(c.Partition, enginecore.BudgetFamily)
+	w.partition(c.Partition, keyspace.BudgetFamily)
 	w.need("budget_id", string(c.BudgetID))
 	w.key(w.keys.budgetRecord(w.tag, c.BudgetID))
 	w.text(string(c.BudgetID))

@@ -6,15 +6,15 @@ import (
 	"context"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // StartBulkJobCall holds the arguments of Conn.StartBulkJob.
 type StartBulkJobCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
-	BulkJobID enginecore.BulkJobID
-	Namespace enginecore.Namespace
+	Partition keyspace.Partition
+	BulkJobID keyspace.BulkJobID
+	Namespace keyspace.Namespace
 	Spec      []byte
 }
 
@@ -40,7 +40,7 @@ func (StartBulkJobCall) info() callInfo {
 
 func (c StartBulkJobCall) encode(w *wire) {
 	w.reserve(1, 3)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.BulkJobID))
 	w.text(string(c.Namespace))
@@ -65,8 +65,8 @@ func (StartBulkJobCall) decode(r *fields) (out StartBulkJobReply) {
 // TakeBulkJobCall holds the arguments of Conn.TakeBulkJob.
 type TakeBulkJobCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
-	BulkJobID enginecore.BulkJobID
+	Partition keyspace.Partition
+	BulkJobID keyspace.BulkJobID
 	Claimant  string
 }
 
@@ -75,7 +75,7 @@ type TakeBulkJobReply struct {
 	// Status is StatusOK.
 	Status    Status
 	Now       time.Time
-	Namespace enginecore.Namespace
+	Namespace keyspace.Namespace
 	CreatedAt time.Time
 	Spec      []byte
 	Progress  []byte
@@ -86,7 +86,7 @@ type TakeBulkJobReply struct {
 // takes over the partition.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrBulkJobNotFound, ErrBulkJobOver, ErrBulkJobTaken.
+// Error codes: errorcode.BulkJobNotFound, errorcode.BulkJobOver, errorcode.BulkJobTaken.
 func (conn *Conn) TakeBulkJob(ctx context.Context, c TakeBulkJobCall) (TakeBulkJobReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -97,7 +97,7 @@ func (TakeBulkJobCall) info() callInfo {
 
 func (c TakeBulkJobCall) encode(w *wire) {
 	w.reserve(1, 2)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.BulkJobID))
 	w.text(c.Claimant)
@@ -108,7 +108,7 @@ func (TakeBulkJobCall) decode(r *fields) (out TakeBulkJobReply) {
 	switch {
 	case r.status == StatusOK:
 		out.Now = timeValue(r, "now")
-		out.Namespace = textValue[enginecore.Namespace](r, "namespace")
+		out.Namespace = textValue[keyspace.Namespace](r, "namespace")
 		out.CreatedAt = timeValue(r, "created_at")
 		out.Spec = bytesValue(r, "spec")
 		out.Progress = bytesValue(r, "progress")
@@ -121,8 +121,8 @@ func (TakeBulkJobCall) decode(r *fields) (out TakeBulkJobReply) {
 // SaveBulkJobCall holds the arguments of Conn.SaveBulkJob.
 type SaveBulkJobCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
-	BulkJobID enginecore.BulkJobID
+	Partition keyspace.Partition
+	BulkJobID keyspace.BulkJobID
 	Claimant  string
 	Progress  []byte
 	// DueAt: optional.
@@ -143,7 +143,7 @@ type SaveBulkJobReply struct {
 // the caller keeps it. A job that was stopped since receives the progress, and its state is returned.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrBulkJobNotFound, ErrBulkJobTaken, ErrInvalidInput.
+// Error codes: errorcode.BulkJobNotFound, errorcode.BulkJobTaken, errorcode.InvalidInput.
 func (conn *Conn) SaveBulkJob(ctx context.Context, c SaveBulkJobCall) (SaveBulkJobReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -154,7 +154,7 @@ func (SaveBulkJobCall) info() callInfo {
 
 func (c SaveBulkJobCall) encode(w *wire) {
 	w.reserve(1, 5)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.BulkJobID))
 	w.text(c.Claimant)
@@ -178,8 +178,8 @@ func (SaveBulkJobCall) decode(r *fields) (out SaveBulkJobReply) {
 // StopBulkJobCall holds the arguments of Conn.StopBulkJob.
 type StopBulkJobCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
-	BulkJobID enginecore.BulkJobID
+	Partition keyspace.Partition
+	BulkJobID keyspace.BulkJobID
 	Actor     string
 }
 
@@ -194,7 +194,7 @@ type StopBulkJobReply struct {
 // it has saved its progress.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrBulkJobNotFound.
+// Error codes: errorcode.BulkJobNotFound.
 func (conn *Conn) StopBulkJob(ctx context.Context, c StopBulkJobCall) (StopBulkJobReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -205,7 +205,7 @@ func (StopBulkJobCall) info() callInfo {
 
 func (c StopBulkJobCall) encode(w *wire) {
 	w.reserve(1, 2)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.BulkJobID))
 	w.text(c.Actor)
@@ -227,8 +227,8 @@ func (StopBulkJobCall) decode(r *fields) (out StopBulkJobReply) {
 // ReadBulkJobCall holds the arguments of Conn.ReadBulkJob.
 type ReadBulkJobCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
-	BulkJobID enginecore.BulkJobID
+	Partition keyspace.Partition
+	BulkJobID keyspace.BulkJobID
 }
 
 // ReadBulkJobReply is the answer to ReadBulkJobCall.
@@ -240,7 +240,7 @@ type ReadBulkJobReply struct {
 
 // ReadBulkJob runs ffx2_read_bulk_job. Returns the record of a job.
 //
-// It only reads. Error codes: ErrBulkJobNotFound.
+// It only reads. Error codes: errorcode.BulkJobNotFound.
 func (conn *Conn) ReadBulkJob(ctx context.Context, c ReadBulkJobCall) (ReadBulkJobReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -251,7 +251,7 @@ func (ReadBulkJobCall) info() callInfo {
 
 func (c ReadBulkJobCall) encode(w *wire) {
 	w.reserve(1, 1)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.BulkJobID))
 }
@@ -270,8 +270,8 @@ func (ReadBulkJobCall) decode(r *fields) (out ReadBulkJobReply) {
 // ListBulkJobsCall holds the arguments of Conn.ListBulkJobs.
 type ListBulkJobsCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
-	Namespace enginecore.Namespace
+	Partition keyspace.Partition
+	Namespace keyspace.Namespace
 	// Cursor: optional.
 	Cursor string
 }
@@ -298,7 +298,7 @@ func (ListBulkJobsCall) info() callInfo {
 
 func (c ListBulkJobsCall) encode(w *wire) {
 	w.reserve(1, 2)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.Namespace))
 	w.text(c.Cursor)

@@ -6,12 +6,13 @@ import (
 	"context"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // EndRelayEntryCall holds the arguments of Conn.EndRelayEntry.
 type EndRelayEntryCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Kind      string
 	FlowID    enginecore.FlowID
 	Ends      int64
@@ -39,7 +40,7 @@ func (EndRelayEntryCall) info() callInfo {
 
 func (c EndRelayEntryCall) encode(w *wire) {
 	w.reserve(1, 4)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Kind)
 	w.text(string(c.FlowID))
@@ -60,11 +61,11 @@ func (EndRelayEntryCall) decode(r *fields) (out EndRelayEntryReply) {
 // LinkChildCall holds the arguments of Conn.LinkChild.
 type LinkChildCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition   enginecore.Partition
+	Partition   keyspace.Partition
 	ExecutionID enginecore.ExecutionID
 	LeaseID     enginecore.LeaseID
 	LeaseEpoch  enginecore.LeaseEpoch
-	AttemptID   enginecore.AttemptID
+	AttemptID   keyspace.AttemptID
 	Number      int64
 	ChildFlowID enginecore.FlowID
 	InputHash   string
@@ -91,8 +92,9 @@ type LinkChildReply struct {
 // is cancelled and purged, with the runs that it has kept; with `keep` it is kept as long as the node.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired, ErrPartialFenceTriple,
-// ErrLeaseRevoked, ErrLeaseExpired, ErrStaleLease, ErrInvalidInput.
+// Error codes: enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotActive,
+// errorcode.FenceRequired, errorcode.PartialFenceTriple, enginecore.ErrLeaseRevoked,
+// errorcode.LeaseExpired, enginecore.ErrStaleLease, errorcode.InvalidInput.
 func (conn *Conn) LinkChild(ctx context.Context, c LinkChildCall) (LinkChildReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -103,7 +105,7 @@ func (LinkChildCall) info() callInfo {
 
 func (c LinkChildCall) encode(w *wire) {
 	w.reserve(1, 8)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ExecutionID))
@@ -133,11 +135,11 @@ func (LinkChildCall) decode(r *fields) (out LinkChildReply) {
 // AwaitChildCall holds the arguments of Conn.AwaitChild.
 type AwaitChildCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition   enginecore.Partition
+	Partition   keyspace.Partition
 	ExecutionID enginecore.ExecutionID
 	LeaseID     enginecore.LeaseID
 	LeaseEpoch  enginecore.LeaseEpoch
-	AttemptID   enginecore.AttemptID
+	AttemptID   keyspace.AttemptID
 	ChildFlowID enginecore.FlowID
 	Detail      string
 	// Looks: optional.
@@ -162,8 +164,9 @@ type AwaitChildReply struct {
 // execution. With `looks`, keepers query the run as long as the node waits.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired, ErrPartialFenceTriple,
-// ErrLeaseRevoked, ErrLeaseExpired, ErrStaleLease, ErrInvalidInput, ErrInvalidCapabilities.
+// codes: enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotActive, errorcode.FenceRequired,
+// errorcode.PartialFenceTriple, enginecore.ErrLeaseRevoked, errorcode.LeaseExpired,
+// enginecore.ErrStaleLease, errorcode.InvalidInput, enginecore.ErrInvalidCapabilities.
 func (conn *Conn) AwaitChild(ctx context.Context, c AwaitChildCall) (AwaitChildReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -174,7 +177,7 @@ func (AwaitChildCall) info() callInfo {
 
 func (c AwaitChildCall) encode(w *wire) {
 	w.reserve(1, 18)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ExecutionID))
@@ -207,7 +210,7 @@ func (AwaitChildCall) decode(r *fields) (out AwaitChildReply) {
 // AskChildCall holds the arguments of Conn.AskChild.
 type AskChildCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	FlowID    enginecore.FlowID
 }
 
@@ -232,7 +235,7 @@ func (AskChildCall) info() callInfo {
 
 func (c AskChildCall) encode(w *wire) {
 	w.reserve(1, 1)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.FlowID))
 }
@@ -251,7 +254,7 @@ func (AskChildCall) decode(r *fields) (out AskChildReply) {
 // ChildEndedCall holds the arguments of Conn.ChildEnded.
 type ChildEndedCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition   enginecore.Partition
+	Partition   keyspace.Partition
 	ExecutionID enginecore.ExecutionID
 	ChildFlowID enginecore.FlowID
 	Ends        int64
@@ -273,7 +276,7 @@ type ChildEndedReply struct {
 // not, done with the run).
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput.
+// Error codes: errorcode.InvalidInput.
 func (conn *Conn) ChildEnded(ctx context.Context, c ChildEndedCall) (ChildEndedReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -284,7 +287,7 @@ func (ChildEndedCall) info() callInfo {
 
 func (c ChildEndedCall) encode(w *wire) {
 	w.reserve(1, 4)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ExecutionID))
@@ -307,7 +310,7 @@ func (ChildEndedCall) decode(r *fields) (out ChildEndedReply) {
 // ReadResultsCall holds the arguments of Conn.ReadResults.
 type ReadResultsCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition  enginecore.Partition
+	Partition  keyspace.Partition
 	Executions []enginecore.ExecutionID
 }
 
@@ -322,7 +325,7 @@ type ReadResultsReply struct {
 // results, in the requested order: from the first on, as many as have a mebibyte together, but at
 // least one. Call again for the rest.
 //
-// It only reads. Error codes: ErrInvalidInput.
+// It only reads. Error codes: errorcode.InvalidInput.
 func (conn *Conn) ReadResults(ctx context.Context, c ReadResultsCall) (ReadResultsReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -333,7 +336,7 @@ func (ReadResultsCall) info() callInfo {
 
 func (c ReadResultsCall) encode(w *wire) {
 	w.reserve(1, 0+len(c.Executions))
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	for _, x := range c.Executions {
 		w.text(string(x))

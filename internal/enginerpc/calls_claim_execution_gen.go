@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // ClaimExecutionCall holds the arguments of Conn.ClaimExecution.
@@ -22,7 +23,7 @@ type ClaimExecutionCall struct {
 	LeaseID        enginecore.LeaseID
 	LeaseTTL       time.Duration
 	RenewBefore    time.Duration
-	AttemptID      enginecore.AttemptID
+	AttemptID      keyspace.AttemptID
 	// AttemptPolicyJSON: optional.
 	AttemptPolicyJSON []byte
 	// AttemptTimeout: optional.
@@ -38,7 +39,7 @@ type ClaimExecutionReply struct {
 	LeaseID        enginecore.LeaseID
 	LeaseEpoch     enginecore.LeaseEpoch
 	LeaseExpiresAt time.Time
-	AttemptID      enginecore.AttemptID
+	AttemptID      keyspace.AttemptID
 	AttemptIndex   enginecore.AttemptIndex
 	AttemptType    string
 }
@@ -47,9 +48,9 @@ type ClaimExecutionReply struct {
 // active.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrInvalidInput, ErrInvalidPolicyJSON, ErrExecutionNotFound, ErrExecutionNotLeaseable,
-// ErrLeaseConflict, ErrActiveAttemptExists, ErrUseClaimResumedExecution, ErrInvalidClaimGrant,
-// ErrClaimGrantExpired.
+// codes: errorcode.InvalidInput, enginecore.ErrInvalidPolicyJSON, enginecore.ErrExecutionNotFound,
+// errorcode.ExecutionNotLeaseable, errorcode.LeaseConflict, errorcode.ActiveAttemptExists,
+// errorcode.UseClaimResumedExecution, errorcode.InvalidClaimGrant, errorcode.ClaimGrantExpired.
 func (conn *Conn) ClaimExecution(ctx context.Context, c ClaimExecutionCall) (ClaimExecutionReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -98,7 +99,7 @@ func (ClaimExecutionCall) decode(r *fields) (out ClaimExecutionReply) {
 		out.LeaseID = textValue[enginecore.LeaseID](r, "lease_id")
 		out.LeaseEpoch = intValue[enginecore.LeaseEpoch](r, "lease_epoch")
 		out.LeaseExpiresAt = timeValue(r, "lease_expires_at")
-		out.AttemptID = textValue[enginecore.AttemptID](r, "attempt_id")
+		out.AttemptID = textValue[keyspace.AttemptID](r, "attempt_id")
 		out.AttemptIndex = intValue[enginecore.AttemptIndex](r, "attempt_index")
 		out.AttemptType = textValue[string](r, "attempt_type")
 	default:
@@ -130,7 +131,7 @@ type ClaimResumedExecutionReply struct {
 	LeaseID        enginecore.LeaseID
 	LeaseEpoch     enginecore.LeaseEpoch
 	LeaseExpiresAt time.Time
-	AttemptID      enginecore.AttemptID
+	AttemptID      keyspace.AttemptID
 	AttemptIndex   enginecore.AttemptIndex
 	AttemptType    string
 }
@@ -140,8 +141,8 @@ type ClaimResumedExecutionReply struct {
 // attempt's timeout counts.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrInvalidInput, ErrExecutionNotFound, ErrExecutionNotLeaseable, ErrNotAResumedExecution,
-// ErrInvalidClaimGrant, ErrClaimGrantExpired.
+// codes: errorcode.InvalidInput, enginecore.ErrExecutionNotFound, errorcode.ExecutionNotLeaseable,
+// errorcode.NotAResumedExecution, errorcode.InvalidClaimGrant, errorcode.ClaimGrantExpired.
 func (conn *Conn) ClaimResumedExecution(ctx context.Context, c ClaimResumedExecutionCall) (ClaimResumedExecutionReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -183,7 +184,7 @@ func (ClaimResumedExecutionCall) decode(r *fields) (out ClaimResumedExecutionRep
 		out.LeaseID = textValue[enginecore.LeaseID](r, "lease_id")
 		out.LeaseEpoch = intValue[enginecore.LeaseEpoch](r, "lease_epoch")
 		out.LeaseExpiresAt = timeValue(r, "lease_expires_at")
-		out.AttemptID = textValue[enginecore.AttemptID](r, "attempt_id")
+		out.AttemptID = textValue[keyspace.AttemptID](r, "attempt_id")
 		out.AttemptIndex = intValue[enginecore.AttemptIndex](r, "attempt_index")
 		out.AttemptType = textValue[string](r, "attempt_type")
 	default:
@@ -204,7 +205,7 @@ type ReclaimExecutionCall struct {
 	LaneID           enginecore.LaneID
 	LeaseID          enginecore.LeaseID
 	LeaseTTL         time.Duration
-	AttemptID        enginecore.AttemptID
+	AttemptID        keyspace.AttemptID
 	// AttemptPolicyJSON: optional.
 	AttemptPolicyJSON []byte
 }
@@ -216,7 +217,7 @@ type ReclaimExecutionReply struct {
 	LeaseID        enginecore.LeaseID
 	LeaseEpoch     enginecore.LeaseEpoch
 	LeaseExpiresAt time.Time
-	AttemptID      enginecore.AttemptID
+	AttemptID      keyspace.AttemptID
 	AttemptIndex   enginecore.AttemptIndex
 	AttemptType    string
 }
@@ -225,8 +226,8 @@ type ReclaimExecutionReply struct {
 // attempt. At the limit of take-overs the execution fails for good, and the call returns an error.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrInvalidInput, ErrExecutionNotFound, ErrExecutionNotReclaimable, ErrInvalidClaimGrant,
-// ErrClaimGrantExpired, ErrMaxRetriesExhausted.
+// codes: errorcode.InvalidInput, enginecore.ErrExecutionNotFound, errorcode.ExecutionNotReclaimable,
+// errorcode.InvalidClaimGrant, errorcode.ClaimGrantExpired, errorcode.MaxRetriesExhausted.
 func (conn *Conn) ReclaimExecution(ctx context.Context, c ReclaimExecutionCall) (ReclaimExecutionReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -271,7 +272,7 @@ func (ReclaimExecutionCall) decode(r *fields) (out ReclaimExecutionReply) {
 		out.LeaseID = textValue[enginecore.LeaseID](r, "lease_id")
 		out.LeaseEpoch = intValue[enginecore.LeaseEpoch](r, "lease_epoch")
 		out.LeaseExpiresAt = timeValue(r, "lease_expires_at")
-		out.AttemptID = textValue[enginecore.AttemptID](r, "attempt_id")
+		out.AttemptID = textValue[keyspace.AttemptID](r, "attempt_id")
 		out.AttemptIndex = intValue[enginecore.AttemptIndex](r, "attempt_index")
 		out.AttemptType = textValue[string](r, "attempt_type")
 	default:

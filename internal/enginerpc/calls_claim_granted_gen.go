@@ -6,12 +6,13 @@ import (
 	"context"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // ClaimGrantedCall holds the arguments of Conn.ClaimGranted.
 type ClaimGrantedCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition   enginecore.Partition
+	Partition   keyspace.Partition
 	ExecutionID enginecore.ExecutionID
 	ClaimRequest
 }
@@ -30,8 +31,8 @@ type ClaimGrantedReply struct {
 // `repeated`.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrInvalidInput, ErrInvalidCapabilities, ErrExecutionNotFound, ErrExecutionNotLeaseable,
-// ErrInvalidClaimGrant, ErrClaimGrantExpired.
+// codes: errorcode.InvalidInput, enginecore.ErrInvalidCapabilities, enginecore.ErrExecutionNotFound,
+// errorcode.ExecutionNotLeaseable, errorcode.InvalidClaimGrant, errorcode.ClaimGrantExpired.
 func (conn *Conn) ClaimGranted(ctx context.Context, c ClaimGrantedCall) (ClaimGrantedReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -42,7 +43,7 @@ func (ClaimGrantedCall) info() callInfo {
 
 func (c ClaimGrantedCall) encode(w *wire) {
 	w.reserve(1, 12)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ExecutionID))

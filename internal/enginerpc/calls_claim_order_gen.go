@@ -6,12 +6,13 @@ import (
 	"context"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // SetPriorityCall holds the arguments of Conn.SetPriority.
 type SetPriorityCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	FlowID    enginecore.FlowID
 	// ExecutionID: optional.
 	ExecutionID enginecore.ExecutionID
@@ -37,8 +38,8 @@ type SetPriorityReply struct {
 // request it again, with their new scores; `children` are the runs of those nodes that have not ended.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput, ErrFlowNotFound, ErrFlowAlreadyTerminal, ErrExecutionNotFound,
-// ErrExecutionNotActive.
+// Error codes: errorcode.InvalidInput, enginecore.ErrFlowNotFound, enginecore.ErrFlowAlreadyTerminal,
+// enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotActive.
 func (conn *Conn) SetPriority(ctx context.Context, c SetPriorityCall) (SetPriorityReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -49,7 +50,7 @@ func (SetPriorityCall) info() callInfo {
 
 func (c SetPriorityCall) encode(w *wire) {
 	w.reserve(1, 4)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	if c.ExecutionID != "" {
 		w.belongs("execution_id", c.ExecutionID)
 	}

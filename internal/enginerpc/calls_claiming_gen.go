@@ -5,13 +5,13 @@ package enginerpc
 import (
 	"context"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // ClaimCall holds the arguments of Conn.Claim.
 type ClaimCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	TellNone  bool
 	TellEmpty bool
 	TellMore  bool
@@ -46,7 +46,7 @@ type ClaimReply struct {
 // only. `suspect` requests the worker to claim alone once it runs nothing.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrInvalidInput, ErrInvalidCapabilities.
+// codes: errorcode.InvalidInput, enginecore.ErrInvalidCapabilities.
 func (conn *Conn) Claim(ctx context.Context, c ClaimCall) (ClaimReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -57,7 +57,7 @@ func (ClaimCall) info() callInfo {
 
 func (c ClaimCall) encode(w *wire) {
 	w.reserve(1, 17)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.bool(c.TellNone)
 	w.bool(c.TellEmpty)

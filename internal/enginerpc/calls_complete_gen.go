@@ -6,16 +6,17 @@ import (
 	"context"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // CompleteCall holds the arguments of Conn.Complete.
 type CompleteCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition   enginecore.Partition
+	Partition   keyspace.Partition
 	ExecutionID enginecore.ExecutionID
 	LeaseID     enginecore.LeaseID
 	LeaseEpoch  enginecore.LeaseEpoch
-	AttemptID   enginecore.AttemptID
+	AttemptID   keyspace.AttemptID
 	Result      []byte
 	ClaimRequest
 }
@@ -36,9 +37,10 @@ type CompleteReply struct {
 // the results of all items together too large.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrExecutionNotFound, ErrGraphUnknown, ErrResultsTooLarge, ErrExecutionNotActive,
-// ErrFenceRequired, ErrPartialFenceTriple, ErrLeaseRevoked, ErrLeaseExpired, ErrStaleLease,
-// ErrInvalidInput, ErrInvalidCapabilities.
+// codes: enginecore.ErrExecutionNotFound, errorcode.GraphUnknown, errorcode.ResultsTooLarge,
+// enginecore.ErrExecutionNotActive, errorcode.FenceRequired, errorcode.PartialFenceTriple,
+// enginecore.ErrLeaseRevoked, errorcode.LeaseExpired, enginecore.ErrStaleLease,
+// errorcode.InvalidInput, enginecore.ErrInvalidCapabilities.
 func (conn *Conn) Complete(ctx context.Context, c CompleteCall) (CompleteReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -49,7 +51,7 @@ func (CompleteCall) info() callInfo {
 
 func (c CompleteCall) encode(w *wire) {
 	w.reserve(1, 16)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ExecutionID))
@@ -82,7 +84,7 @@ func (CompleteCall) decode(r *fields) (out CompleteReply) {
 // CompleteManyCall holds the arguments of Conn.CompleteMany.
 type CompleteManyCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	ClaimRequest
 	Completions []CompleteManyCompletion
 }
@@ -92,7 +94,7 @@ type CompleteManyCompletion struct {
 	ExecutionID enginecore.ExecutionID
 	LeaseID     enginecore.LeaseID
 	LeaseEpoch  enginecore.LeaseEpoch
-	AttemptID   enginecore.AttemptID
+	AttemptID   keyspace.AttemptID
 	Result      []byte
 }
 
@@ -115,7 +117,7 @@ type CompleteManyReply struct {
 // again with `repeated`.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrInvalidInput, ErrInvalidCapabilities.
+// codes: errorcode.InvalidInput, enginecore.ErrInvalidCapabilities.
 func (conn *Conn) CompleteMany(ctx context.Context, c CompleteManyCall) (CompleteManyReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -126,7 +128,7 @@ func (CompleteManyCall) info() callInfo {
 
 func (c CompleteManyCall) encode(w *wire) {
 	w.reserve(1, 12+5*len(c.Completions))
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	c.ClaimRequest.encode(w)
 	w.int(int64(len(c.Completions)))

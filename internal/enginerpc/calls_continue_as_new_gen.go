@@ -6,16 +6,17 @@ import (
 	"context"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // ContinueAsNewCall holds the arguments of Conn.ContinueAsNew.
 type ContinueAsNewCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition   enginecore.Partition
+	Partition   keyspace.Partition
 	ExecutionID enginecore.ExecutionID
 	LeaseID     enginecore.LeaseID
 	LeaseEpoch  enginecore.LeaseEpoch
-	AttemptID   enginecore.AttemptID
+	AttemptID   keyspace.AttemptID
 	Generation  int64
 	State       []byte
 	ClaimRequest
@@ -40,9 +41,10 @@ type ContinueAsNewReply struct {
 // include this one. After a lost reply, send it again with `repeated`.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired, ErrPartialFenceTriple,
-// ErrLeaseRevoked, ErrLeaseExpired, ErrStaleLease, ErrJournalFull, ErrInvalidInput,
-// ErrInvalidCapabilities.
+// codes: enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotActive, errorcode.FenceRequired,
+// errorcode.PartialFenceTriple, enginecore.ErrLeaseRevoked, errorcode.LeaseExpired,
+// enginecore.ErrStaleLease, errorcode.JournalFull, errorcode.InvalidInput,
+// enginecore.ErrInvalidCapabilities.
 func (conn *Conn) ContinueAsNew(ctx context.Context, c ContinueAsNewCall) (ContinueAsNewReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -53,7 +55,7 @@ func (ContinueAsNewCall) info() callInfo {
 
 func (c ContinueAsNewCall) encode(w *wire) {
 	w.reserve(1, 17)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ExecutionID))

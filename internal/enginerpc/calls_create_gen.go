@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // CreateExecutionCall holds the arguments of Conn.CreateExecution.
@@ -47,7 +48,8 @@ type CreateExecutionReply struct {
 // scheduling set. The state determines the set, regardless of which of the two the caller named.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput, ErrInvalidPolicyJSON, ErrInvalidCapabilities.
+// Error codes: errorcode.InvalidInput, enginecore.ErrInvalidPolicyJSON,
+// enginecore.ErrInvalidCapabilities.
 func (conn *Conn) CreateExecution(ctx context.Context, c CreateExecutionCall) (CreateExecutionReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -68,7 +70,7 @@ func (c CreateExecutionCall) encode(w *wire) {
 	if c.Namespace == "" || c.IdempotencyKey == "" {
 		w.noKey()
 	} else {
-		w.key(w.keys.execIdem(w.tag, enginecore.Namespace(c.Namespace), c.IdempotencyKey))
+		w.key(w.keys.execIdem(w.tag, keyspace.Namespace(c.Namespace), c.IdempotencyKey))
 	}
 	w.key(w.keys.indexExecutionDeadline(w.tag))
 	w.key(w.keys.indexAllExecutions(w.tag))

@@ -36,8 +36,10 @@ type StageDependencyEdgeReply struct {
 // side is ff_apply_dependency_to_child.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrSelfReferencingEdge, ErrFlowNotFound, ErrFlowAlreadyTerminal, ErrStaleGraphRevision,
-// ErrExecutionNotInFlow, ErrCycleDetected, ErrDependencyAlreadyExists.
+// codes: enginecore.ErrSelfReferencingEdge, enginecore.ErrFlowNotFound,
+// enginecore.ErrFlowAlreadyTerminal, enginecore.ErrStaleGraphRevision,
+// enginecore.ErrExecutionNotInFlow, enginecore.ErrCycleDetected,
+// enginecore.ErrDependencyAlreadyExists.
 func (conn *Conn) StageDependencyEdge(ctx context.Context, c StageDependencyEdgeCall) (StageDependencyEdgeReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -113,7 +115,7 @@ type ApplyDependencyToChildReply struct {
 // edge; an edge that is added after an any_of or quorum group has fired blocks nothing.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrExecutionNotFound, ErrExecutionAlreadyInFlow.
+// Error codes: enginecore.ErrExecutionNotFound, enginecore.ErrExecutionAlreadyInFlow.
 func (conn *Conn) ApplyDependencyToChild(ctx context.Context, c ApplyDependencyToChildCall) (ApplyDependencyToChildReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -193,7 +195,7 @@ type ResolveDependencyReply struct {
 // group, that group's policy decides instead.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput, ErrInvalidDependency, ErrInvariantViolation.
+// Error codes: errorcode.InvalidInput, errorcode.InvalidDependency, errorcode.InvariantViolation.
 func (conn *Conn) ResolveDependency(ctx context.Context, c ResolveDependencyCall) (ResolveDependencyReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -313,7 +315,8 @@ type PromoteBlockedToEligibleReply struct {
 // dependencies are all satisfied.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrExecutionNotFound, ErrNotRunnable, ErrNotBlockedByDeps, ErrTerminal, ErrDepsNotSatisfied.
+// codes: enginecore.ErrExecutionNotFound, errorcode.NotRunnable, errorcode.NotBlockedByDeps,
+// errorcode.Terminal, errorcode.DepsNotSatisfied.
 func (conn *Conn) PromoteBlockedToEligible(ctx context.Context, c PromoteBlockedToEligibleCall) (PromoteBlockedToEligibleReply, error) {
 	return Do(ctx, conn, c)
 }

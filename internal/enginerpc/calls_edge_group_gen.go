@@ -39,7 +39,7 @@ type SetEdgeGroupPolicyReply struct {
 // before it has them.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrFlowNotFound, ErrInvalidInput.
+// Error codes: enginecore.ErrFlowNotFound, errorcode.InvalidInput.
 func (conn *Conn) SetEdgeGroupPolicy(ctx context.Context, c SetEdgeGroupPolicyCall) (SetEdgeGroupPolicyReply, error) {
 	return Do(ctx, conn, c)
 }

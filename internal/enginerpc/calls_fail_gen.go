@@ -7,16 +7,17 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // FailCall holds the arguments of Conn.Fail.
 type FailCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition    enginecore.Partition
+	Partition    keyspace.Partition
 	ExecutionID  enginecore.ExecutionID
 	LeaseID      enginecore.LeaseID
 	LeaseEpoch   enginecore.LeaseEpoch
-	AttemptID    enginecore.AttemptID
+	AttemptID    keyspace.AttemptID
 	AttemptIndex enginecore.AttemptIndex
 	Reason       string
 	Category     string
@@ -45,8 +46,9 @@ type FailReply struct {
 // `details` are the errors with names of a failure that is final.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired, ErrPartialFenceTriple,
-// ErrLeaseRevoked, ErrLeaseExpired, ErrStaleLease, ErrInvalidInput.
+// Error codes: enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotActive,
+// errorcode.FenceRequired, errorcode.PartialFenceTriple, enginecore.ErrLeaseRevoked,
+// errorcode.LeaseExpired, enginecore.ErrStaleLease, errorcode.InvalidInput.
 func (conn *Conn) Fail(ctx context.Context, c FailCall) (FailReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -57,7 +59,7 @@ func (FailCall) info() callInfo {
 
 func (c FailCall) encode(w *wire) {
 	w.reserve(1, 12)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ExecutionID))
@@ -94,11 +96,11 @@ func (FailCall) decode(r *fields) (out FailReply) {
 // ReleaseCall holds the arguments of Conn.Release.
 type ReleaseCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition   enginecore.Partition
+	Partition   keyspace.Partition
 	ExecutionID enginecore.ExecutionID
 	LeaseID     enginecore.LeaseID
 	LeaseEpoch  enginecore.LeaseEpoch
-	AttemptID   enginecore.AttemptID
+	AttemptID   keyspace.AttemptID
 	Reason      string
 }
 
@@ -113,8 +115,9 @@ type ReleaseReply struct {
 // cancelled.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired, ErrPartialFenceTriple,
-// ErrLeaseRevoked, ErrLeaseExpired, ErrStaleLease.
+// Error codes: enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotActive,
+// errorcode.FenceRequired, errorcode.PartialFenceTriple, enginecore.ErrLeaseRevoked,
+// errorcode.LeaseExpired, enginecore.ErrStaleLease.
 func (conn *Conn) Release(ctx context.Context, c ReleaseCall) (ReleaseReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -125,7 +128,7 @@ func (ReleaseCall) info() callInfo {
 
 func (c ReleaseCall) encode(w *wire) {
 	w.reserve(1, 5)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ExecutionID))

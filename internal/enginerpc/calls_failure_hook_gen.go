@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // HoldFailureHookCall holds the arguments of Conn.HoldFailureHook.
 type HoldFailureHookCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Namespace string
 	Hook      string
 	Holder    enginecore.WorkerInstanceID
@@ -36,7 +37,7 @@ type HoldFailureHookReply struct {
 // another worker may hold it, `stored_at` is when the cursor was stored.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput.
+// Error codes: errorcode.InvalidInput.
 func (conn *Conn) HoldFailureHook(ctx context.Context, c HoldFailureHookCall) (HoldFailureHookReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -47,7 +48,7 @@ func (HoldFailureHookCall) info() callInfo {
 
 func (c HoldFailureHookCall) encode(w *wire) {
 	w.reserve(1, 5)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Namespace)
 	w.text(c.Hook)

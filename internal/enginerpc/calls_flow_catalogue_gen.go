@@ -6,13 +6,13 @@ import (
 	"context"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // PublishFlowCall holds the arguments of Conn.PublishFlow.
 type PublishFlowCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Namespace string
 	FlowName  string
 	GraphHash string
@@ -52,7 +52,7 @@ func (PublishFlowCall) info() callInfo {
 
 func (c PublishFlowCall) encode(w *wire) {
 	w.reserve(1, 9)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Namespace)
 	w.text(c.FlowName)
@@ -81,7 +81,7 @@ func (PublishFlowCall) decode(r *fields) (out PublishFlowReply) {
 // ReadPublishedCall holds the arguments of Conn.ReadPublished.
 type ReadPublishedCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Namespace string
 	FlowName  string
 	// KnownDigest: optional.
@@ -108,7 +108,7 @@ type ReadPublishedReply struct {
 // the last one first. For a caller that knows the digest of the entry, `same` is true, and about,
 // definition, schemas and history are left out.
 //
-// It only reads. Error codes: ErrFlowNotPublished.
+// It only reads. Error codes: enginecore.ErrFlowNotPublished.
 func (conn *Conn) ReadPublished(ctx context.Context, c ReadPublishedCall) (ReadPublishedReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -119,7 +119,7 @@ func (ReadPublishedCall) info() callInfo {
 
 func (c ReadPublishedCall) encode(w *wire) {
 	w.reserve(1, 3)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Namespace)
 	w.text(c.FlowName)
@@ -149,7 +149,7 @@ func (ReadPublishedCall) decode(r *fields) (out ReadPublishedReply) {
 // ListPublishedCall holds the arguments of Conn.ListPublished.
 type ListPublishedCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Namespace string
 	// Cursor: optional.
 	Cursor string
@@ -178,7 +178,7 @@ func (ListPublishedCall) info() callInfo {
 
 func (c ListPublishedCall) encode(w *wire) {
 	w.reserve(1, 2)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Namespace)
 	w.text(c.Cursor)
@@ -199,7 +199,7 @@ func (ListPublishedCall) decode(r *fields) (out ListPublishedReply) {
 // WithdrawFlowCall holds the arguments of Conn.WithdrawFlow.
 type WithdrawFlowCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Namespace string
 	FlowName  string
 }
@@ -223,7 +223,7 @@ func (WithdrawFlowCall) info() callInfo {
 
 func (c WithdrawFlowCall) encode(w *wire) {
 	w.reserve(1, 2)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Namespace)
 	w.text(c.FlowName)

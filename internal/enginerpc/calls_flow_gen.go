@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // CreateFlowCall holds the arguments of Conn.CreateFlow.
 type CreateFlowCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	FlowID    enginecore.FlowID
 	FlowKind  string
 	Namespace string
@@ -30,7 +31,7 @@ type CreateFlowReply struct {
 // CreateFlow runs ff_create_flow. Creates a flow record. A flow that exists is left as it is.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput.
+// Error codes: errorcode.InvalidInput.
 func (conn *Conn) CreateFlow(ctx context.Context, c CreateFlowCall) (CreateFlowReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -41,7 +42,7 @@ func (CreateFlowCall) info() callInfo {
 
 func (c CreateFlowCall) encode(w *wire) {
 	w.reserve(3, 4)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.need("flow_id", string(c.FlowID))
 	w.key(w.keys.flowCore(w.tag, c.FlowID))
 	w.key(w.keys.flowMembers(w.tag, c.FlowID))
@@ -84,8 +85,8 @@ type AddExecutionToFlowReply struct {
 // AddExecutionToFlow runs ff_add_execution_to_flow. Makes an execution a member of a flow.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrFlowNotFound, ErrFlowAlreadyTerminal, ErrExecutionNotFound,
-// ErrAlreadyMemberOfDifferentFlow.
+// Error codes: enginecore.ErrFlowNotFound, enginecore.ErrFlowAlreadyTerminal,
+// enginecore.ErrExecutionNotFound, enginecore.ErrAlreadyMemberOfDifferentFlow.
 func (conn *Conn) AddExecutionToFlow(ctx context.Context, c AddExecutionToFlowCall) (AddExecutionToFlowReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -125,7 +126,7 @@ func (AddExecutionToFlowCall) decode(r *fields) (out AddExecutionToFlowReply) {
 // ContractCancelFlowCall holds the arguments of Conn.ContractCancelFlow.
 type ContractCancelFlowCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition          enginecore.Partition
+	Partition          keyspace.Partition
 	FlowID             enginecore.FlowID
 	Reason             string
 	CancellationPolicy string
@@ -147,7 +148,8 @@ type ContractCancelFlowReply struct {
 // owes every member its cancel.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrInvalidInput, ErrInvalidGraceMs, ErrFlowNotFound, ErrFlowAlreadyTerminal.
+// codes: errorcode.InvalidInput, errorcode.InvalidGraceMs, enginecore.ErrFlowNotFound,
+// enginecore.ErrFlowAlreadyTerminal.
 func (conn *Conn) ContractCancelFlow(ctx context.Context, c ContractCancelFlowCall) (ContractCancelFlowReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -158,7 +160,7 @@ func (ContractCancelFlowCall) info() callInfo {
 
 func (c ContractCancelFlowCall) encode(w *wire) {
 	w.reserve(5, 5)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.need("flow_id", string(c.FlowID))
 	w.key(w.keys.flowCore(w.tag, c.FlowID))
 	w.key(w.keys.flowMembers(w.tag, c.FlowID))

@@ -5,13 +5,13 @@ package enginerpc
 import (
 	"context"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // ProjectFlowsCall holds the arguments of Conn.ProjectFlows.
 type ProjectFlowsCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Limit     int64
 	// Cursor: optional.
 	Cursor string
@@ -35,7 +35,7 @@ type ProjectFlowsReply struct {
 // ones.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput.
+// Error codes: errorcode.InvalidInput.
 func (conn *Conn) ProjectFlows(ctx context.Context, c ProjectFlowsCall) (ProjectFlowsReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -46,7 +46,7 @@ func (ProjectFlowsCall) info() callInfo {
 
 func (c ProjectFlowsCall) encode(w *wire) {
 	w.reserve(1, 2)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.int(c.Limit)
 	w.text(c.Cursor)

@@ -7,18 +7,19 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // SuspendCall holds the arguments of Conn.Suspend.
 type SuspendCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition    enginecore.Partition
+	Partition    keyspace.Partition
 	ExecutionID  enginecore.ExecutionID
 	LeaseID      enginecore.LeaseID
 	LeaseEpoch   enginecore.LeaseEpoch
-	AttemptID    enginecore.AttemptID
+	AttemptID    keyspace.AttemptID
 	Step         string
-	SuspensionID enginecore.SuspensionID
+	SuspensionID keyspace.SuspensionID
 	WaitpointKey string
 	Condition    []byte
 	Timeout      time.Duration
@@ -51,10 +52,11 @@ type SuspendReply struct {
 // execution. timeout 0 is none.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired, ErrPartialFenceTriple,
-// ErrLeaseRevoked, ErrLeaseExpired, ErrStaleLease, ErrAlreadySuspended, ErrJournalFull,
-// ErrInvalidInput, ErrInvalidCapabilities, ErrInvalidKeysMissingHMAC, ErrHMACSecretNotInitialized,
-// ErrInvalidSecret.
+// codes: enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotActive, errorcode.FenceRequired,
+// errorcode.PartialFenceTriple, enginecore.ErrLeaseRevoked, errorcode.LeaseExpired,
+// enginecore.ErrStaleLease, errorcode.AlreadySuspended, errorcode.JournalFull, errorcode.InvalidInput,
+// enginecore.ErrInvalidCapabilities, errorcode.InvalidKeysMissingHMAC,
+// errorcode.HMACSecretNotInitialized, errorcode.InvalidSecret.
 func (conn *Conn) Suspend(ctx context.Context, c SuspendCall) (SuspendReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -65,7 +67,7 @@ func (SuspendCall) info() callInfo {
 
 func (c SuspendCall) encode(w *wire) {
 	w.reserve(1, 23)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ExecutionID))
@@ -106,11 +108,11 @@ func (SuspendCall) decode(r *fields) (out SuspendReply) {
 // RecordStepCall holds the arguments of Conn.RecordStep.
 type RecordStepCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition   enginecore.Partition
+	Partition   keyspace.Partition
 	ExecutionID enginecore.ExecutionID
 	LeaseID     enginecore.LeaseID
 	LeaseEpoch  enginecore.LeaseEpoch
-	AttemptID   enginecore.AttemptID
+	AttemptID   keyspace.AttemptID
 	Step        string
 	Value       []byte
 }
@@ -127,8 +129,9 @@ type RecordStepReply struct {
 // stored one.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired, ErrPartialFenceTriple,
-// ErrLeaseRevoked, ErrLeaseExpired, ErrStaleLease, ErrJournalFull, ErrInvalidInput.
+// Error codes: enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotActive,
+// errorcode.FenceRequired, errorcode.PartialFenceTriple, enginecore.ErrLeaseRevoked,
+// errorcode.LeaseExpired, enginecore.ErrStaleLease, errorcode.JournalFull, errorcode.InvalidInput.
 func (conn *Conn) RecordStep(ctx context.Context, c RecordStepCall) (RecordStepReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -139,7 +142,7 @@ func (RecordStepCall) info() callInfo {
 
 func (c RecordStepCall) encode(w *wire) {
 	w.reserve(1, 6)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ExecutionID))
@@ -166,11 +169,11 @@ func (RecordStepCall) decode(r *fields) (out RecordStepReply) {
 // OpenWaitpointCall holds the arguments of Conn.OpenWaitpoint.
 type OpenWaitpointCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition    enginecore.Partition
+	Partition    keyspace.Partition
 	ExecutionID  enginecore.ExecutionID
 	LeaseID      enginecore.LeaseID
 	LeaseEpoch   enginecore.LeaseEpoch
-	AttemptID    enginecore.AttemptID
+	AttemptID    keyspace.AttemptID
 	Step         string
 	WaitpointID  enginecore.WaitpointID
 	WaitpointKey string
@@ -193,9 +196,11 @@ type OpenWaitpointReply struct {
 // used in time, before the step has waited. expires_in 0 means unlimited.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired, ErrPartialFenceTriple,
-// ErrLeaseRevoked, ErrLeaseExpired, ErrStaleLease, ErrWaitpointAlreadyExists, ErrJournalFull,
-// ErrInvalidInput, ErrInvalidKeysMissingHMAC, ErrHMACSecretNotInitialized, ErrInvalidSecret.
+// Error codes: enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotActive,
+// errorcode.FenceRequired, errorcode.PartialFenceTriple, enginecore.ErrLeaseRevoked,
+// errorcode.LeaseExpired, enginecore.ErrStaleLease, errorcode.WaitpointAlreadyExists,
+// errorcode.JournalFull, errorcode.InvalidInput, errorcode.InvalidKeysMissingHMAC,
+// errorcode.HMACSecretNotInitialized, errorcode.InvalidSecret.
 func (conn *Conn) OpenWaitpoint(ctx context.Context, c OpenWaitpointCall) (OpenWaitpointReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -206,7 +211,7 @@ func (OpenWaitpointCall) info() callInfo {
 
 func (c OpenWaitpointCall) encode(w *wire) {
 	w.reserve(1, 9)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ExecutionID))
@@ -238,7 +243,7 @@ func (OpenWaitpointCall) decode(r *fields) (out OpenWaitpointReply) {
 // ReadJournalCall holds the arguments of Conn.ReadJournal.
 type ReadJournalCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition   enginecore.Partition
+	Partition   keyspace.Partition
 	ExecutionID enginecore.ExecutionID
 	// Cursor: optional.
 	Cursor string
@@ -255,7 +260,7 @@ type ReadJournalReply struct {
 // ReadJournal runs ffx2_read_journal. Returns the journal of an execution, in pages: for one that is
 // too large to come with a claim.
 //
-// It only reads. Error codes: ErrInvalidInput.
+// It only reads. Error codes: errorcode.InvalidInput.
 func (conn *Conn) ReadJournal(ctx context.Context, c ReadJournalCall) (ReadJournalReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -266,7 +271,7 @@ func (ReadJournalCall) info() callInfo {
 
 func (c ReadJournalCall) encode(w *wire) {
 	w.reserve(1, 2)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ExecutionID))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // Statuses of successful replies.
@@ -306,7 +307,7 @@ type ClaimedExecution struct {
 	// AttemptIndex: optional.
 	AttemptIndex enginecore.AttemptIndex
 	// AttemptID: optional.
-	AttemptID enginecore.AttemptID
+	AttemptID keyspace.AttemptID
 	// AttemptType: optional.
 	AttemptType string
 	// LeaseEpoch: optional.
@@ -357,7 +358,7 @@ func decodeClaimedExecution(r *fields, out *ClaimedExecution) {
 		out.AttemptIndex = intValue[enginecore.AttemptIndex](r, "attempt_index")
 	}
 	if r.left() > 0 {
-		out.AttemptID = textValue[enginecore.AttemptID](r, "attempt_id")
+		out.AttemptID = textValue[keyspace.AttemptID](r, "attempt_id")
 	}
 	if r.left() > 0 {
 		out.AttemptType = textValue[string](r, "attempt_type")
@@ -467,14 +468,14 @@ type HeldLease struct {
 	ExecutionID enginecore.ExecutionID
 	LeaseID     enginecore.LeaseID
 	LeaseEpoch  enginecore.LeaseEpoch
-	AttemptID   enginecore.AttemptID
+	AttemptID   keyspace.AttemptID
 }
 
 func decodeHeldLease(r *fields, out *HeldLease) {
 	out.ExecutionID = executionIDValue(r, "execution_id")
 	out.LeaseID = textValue[enginecore.LeaseID](r, "lease_id")
 	out.LeaseEpoch = intValue[enginecore.LeaseEpoch](r, "lease_epoch")
-	out.AttemptID = textValue[enginecore.AttemptID](r, "attempt_id")
+	out.AttemptID = textValue[keyspace.AttemptID](r, "attempt_id")
 }
 
 // ListedWaitpoint is an element of replies or calls.
@@ -576,7 +577,7 @@ func decodeReceivedSignal(r *fields, out *ReceivedSignal) {
 
 // BulkJobRecord is an element of replies or calls.
 type BulkJobRecord struct {
-	BulkJobID enginecore.BulkJobID
+	BulkJobID keyspace.BulkJobID
 	Spec      []byte
 	Progress  []byte
 	State     string
@@ -586,7 +587,7 @@ type BulkJobRecord struct {
 }
 
 func decodeBulkJobRecord(r *fields, out *BulkJobRecord) {
-	out.BulkJobID = textValue[enginecore.BulkJobID](r, "bulk_job_id")
+	out.BulkJobID = textValue[keyspace.BulkJobID](r, "bulk_job_id")
 	out.Spec = bytesValue(r, "spec")
 	out.Progress = bytesValue(r, "progress")
 	out.State = textValue[string](r, "state")
@@ -1213,14 +1214,14 @@ func decodeBudgetUse(r *fields, out *BudgetUse) {
 
 // ScheduleRecord is an element of replies or calls.
 type ScheduleRecord struct {
-	ScheduleID enginecore.ScheduleID
+	ScheduleID keyspace.ScheduleID
 	Version    int64
 	Spec       []byte
 	State      []byte
 }
 
 func decodeScheduleRecord(r *fields, out *ScheduleRecord) {
-	out.ScheduleID = textValue[enginecore.ScheduleID](r, "schedule_id")
+	out.ScheduleID = textValue[keyspace.ScheduleID](r, "schedule_id")
 	out.Version = intValue[int64](r, "version")
 	out.Spec = bytesValue(r, "spec")
 	out.State = bytesValue(r, "state")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 func goldenCalls() []goldenCall {
@@ -104,7 +105,7 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:core", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:tags"},
 			[]string{"tags of test", "tags2 of test"}},
 		{"ff_set_flow_tags", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, SetFlowTagsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", Tags: []string{"tags of test", "tags2 of test"}})
+			return Wire(k, SetFlowTagsCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", Tags: []string{"tags of test", "tags2 of test"}})
 		},
 			[]string{"ff:flow:{fp:7}:flow_id of test:core", "ff:flow:{fp:7}:flow_id of test:tags"},
 			[]string{"tags of test", "tags2 of test"}},
@@ -159,12 +160,12 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:core", "ff:wp:{fp:7}:waitpoint_id of test", "ff:idx:{fp:7}:pending_waitpoint_expiry"},
 			[]string{"waitpoint_id of test", "reason of test"}},
 		{"ff_rotate_waitpoint_hmac_secret", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, RotateWaitpointHMACSecretCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, NewKID: "new_kid of test", NewSecretHex: "new_secret_hex of test", Grace: 1500 * time.Millisecond})
+			return Wire(k, RotateWaitpointHMACSecretCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, NewKID: "new_kid of test", NewSecretHex: "new_secret_hex of test", Grace: 1500 * time.Millisecond})
 		},
 			[]string{"ff:sec:{fp:7}:waitpoint_hmac"},
 			[]string{"new_kid of test", "new_secret_hex of test", "1500"}},
 		{"ff_list_waitpoint_hmac_kids", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ListWaitpointHMACKIDsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}})
+			return Wire(k, ListWaitpointHMACKIDsCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}})
 		},
 			[]string{"ff:sec:{fp:7}:waitpoint_hmac"},
 			nil},
@@ -199,7 +200,7 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:flow:{fp:7}:flow_id of test:core", "ff:flow:{fp:7}:flow_id of test:edgegroup:{fp:7}:550e8400-e29b-41d4-a716-446655440000"},
 			[]string{"policy_variant of test", "on_satisfied of test", "2", "1795188498438", "15"}},
 		{"ff_create_flow", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, CreateFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", FlowKind: "flow_kind of test", Namespace: "namespace of test", Now: time.UnixMilli(1795188498438).UTC()})
+			return Wire(k, CreateFlowCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", FlowKind: "flow_kind of test", Namespace: "namespace of test", Now: time.UnixMilli(1795188498438).UTC()})
 		},
 			[]string{"ff:flow:{fp:7}:flow_id of test:core", "ff:flow:{fp:7}:flow_id of test:members", "ff:idx:{fp:7}:flow_index"},
 			[]string{"flow_id of test", "flow_kind of test", "namespace of test", "1795188498438"}},
@@ -209,7 +210,7 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:flow:{fp:7}:flow_id of test:core", "ff:flow:{fp:7}:flow_id of test:members", "ff:idx:{fp:7}:flow_index", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:core"},
 			[]string{"flow_id of test", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "1795188498438"}},
 		{"ff_cancel_flow", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ContractCancelFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", Reason: "reason of test", CancellationPolicy: "cancellation_policy of test", Now: time.UnixMilli(1795188498438).UTC(), Grace: 1500 * time.Millisecond})
+			return Wire(k, ContractCancelFlowCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", Reason: "reason of test", CancellationPolicy: "cancellation_policy of test", Now: time.UnixMilli(1795188498438).UTC(), Grace: 1500 * time.Millisecond})
 		},
 			[]string{"ff:flow:{fp:7}:flow_id of test:core", "ff:flow:{fp:7}:flow_id of test:members", "ff:idx:{fp:7}:flow_index", "ff:flow:{fp:7}:flow_id of test:pending_cancels", "ff:idx:{fp:7}:cancel_backlog"},
 			[]string{"flow_id of test", "reason of test", "cancellation_policy of test", "1795188498438", "1500"}},
@@ -239,32 +240,32 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:core", "ff:idx:{fp:7}:lane:lane_id of test:eligible", "ff:idx:{fp:7}:lane:lane_id of test:blocked:budget"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "blocking_reason of test", "blocking_detail of test", "1795188498438"}},
 		{"ff_create_budget", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, CreateBudgetCall{Partition: enginecore.Partition{Family: enginecore.BudgetFamily, Index: 7}, BudgetID: "budget_id of test", ScopeType: "scope_type of test", ScopeID: "scope_id of test", EnforcementMode: "enforcement_mode of test", OnHardLimit: "on_hard_limit of test", OnSoftLimit: "on_soft_limit of test", ResetInterval: 1500 * time.Millisecond, Now: time.UnixMilli(1795188498438).UTC(), Dims: []CreateBudgetDim{{Name: "name of test", Hard: "hard of test", Soft: "soft of test"}, {Name: "name of test", Hard: "hard of test", Soft: "soft of test"}}})
+			return Wire(k, CreateBudgetCall{Partition: keyspace.Partition{Family: keyspace.BudgetFamily, Index: 7}, BudgetID: "budget_id of test", ScopeType: "scope_type of test", ScopeID: "scope_id of test", EnforcementMode: "enforcement_mode of test", OnHardLimit: "on_hard_limit of test", OnSoftLimit: "on_soft_limit of test", ResetInterval: 1500 * time.Millisecond, Now: time.UnixMilli(1795188498438).UTC(), Dims: []CreateBudgetDim{{Name: "name of test", Hard: "hard of test", Soft: "soft of test"}, {Name: "name of test", Hard: "hard of test", Soft: "soft of test"}}})
 		},
 			[]string{"ff:budget:{b:7}:budget_id of test", "ff:budget:{b:7}:budget_id of test:limits", "ff:budget:{b:7}:budget_id of test:usage", "ff:idx:{b:7}:budget_resets", "ff:idx:{b:7}:budget_policies"},
 			[]string{"budget_id of test", "scope_type of test", "scope_id of test", "enforcement_mode of test", "on_hard_limit of test", "on_soft_limit of test", "1500", "1795188498438", "2", "name of test", "name of test", "hard of test", "hard of test", "soft of test", "soft of test"}},
 		{"ff_report_usage_and_check", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ReportUsageAndCheckCall{Partition: enginecore.Partition{Family: enginecore.BudgetFamily, Index: 7}, BudgetID: "budget_id of test", Dims: []ReportUsageAndCheckDim{{Name: "name of test", Delta: 6}, {Name: "name of test", Delta: 6}}, Now: time.UnixMilli(1795188498438).UTC(), DedupKey: "dedup_key of test"})
+			return Wire(k, ReportUsageAndCheckCall{Partition: keyspace.Partition{Family: keyspace.BudgetFamily, Index: 7}, BudgetID: "budget_id of test", Dims: []ReportUsageAndCheckDim{{Name: "name of test", Delta: 6}, {Name: "name of test", Delta: 6}}, Now: time.UnixMilli(1795188498438).UTC(), DedupKey: "dedup_key of test"})
 		},
 			[]string{"ff:budget:{b:7}:budget_id of test:usage", "ff:budget:{b:7}:budget_id of test:limits", "ff:budget:{b:7}:budget_id of test"},
 			[]string{"2", "name of test", "name of test", "6", "6", "1795188498438", "dedup_key of test"}},
 		{"ff_reset_budget", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ResetBudgetCall{Partition: enginecore.Partition{Family: enginecore.BudgetFamily, Index: 7}, BudgetID: "budget_id of test", Now: time.UnixMilli(1795188498438).UTC()})
+			return Wire(k, ResetBudgetCall{Partition: keyspace.Partition{Family: keyspace.BudgetFamily, Index: 7}, BudgetID: "budget_id of test", Now: time.UnixMilli(1795188498438).UTC()})
 		},
 			[]string{"ff:budget:{b:7}:budget_id of test", "ff:budget:{b:7}:budget_id of test:usage", "ff:idx:{b:7}:budget_resets"},
 			[]string{"budget_id of test", "1795188498438"}},
 		{"ff_create_quota_policy", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, CreateQuotaPolicyCall{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: 7}, QuotaPolicyID: "quota_policy_id of test", WindowSeconds: 15, MaxRequestsPerWindow: 24, MaxConcurrent: 15, Now: time.UnixMilli(1795188498438).UTC()})
+			return Wire(k, CreateQuotaPolicyCall{Partition: keyspace.Partition{Family: keyspace.QuotaFamily, Index: 7}, QuotaPolicyID: "quota_policy_id of test", WindowSeconds: 15, MaxRequestsPerWindow: 24, MaxConcurrent: 15, Now: time.UnixMilli(1795188498438).UTC()})
 		},
 			[]string{"ff:quota:{q:7}:quota_policy_id of test", "ff:quota:{q:7}:quota_policy_id of test:window:requests_per_window", "ff:quota:{q:7}:quota_policy_id of test:concurrency", "ff:quota:{q:7}:quota_policy_id of test:admitted_set", "ff:idx:{q:7}:quota_policies"},
 			[]string{"quota_policy_id of test", "15", "24", "15", "1795188498438"}},
 		{"ff_check_admission_and_record", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, CheckAdmissionAndRecordCall{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: 7}, QuotaPolicyID: "quota_policy_id of test", Now: time.UnixMilli(1795188498438).UTC(), WindowSeconds: 15, RateLimit: 11, ConcurrencyCap: 16, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Jitter: 1500 * time.Millisecond})
+			return Wire(k, CheckAdmissionAndRecordCall{Partition: keyspace.Partition{Family: keyspace.QuotaFamily, Index: 7}, QuotaPolicyID: "quota_policy_id of test", Now: time.UnixMilli(1795188498438).UTC(), WindowSeconds: 15, RateLimit: 11, ConcurrencyCap: 16, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Jitter: 1500 * time.Millisecond})
 		},
 			[]string{"ff:quota:{q:7}:quota_policy_id of test:window:requests_per_window", "ff:quota:{q:7}:quota_policy_id of test:concurrency", "ff:quota:{q:7}:quota_policy_id of test", "ff:quota:{q:7}:quota_policy_id of test:admitted:{fp:7}:550e8400-e29b-41d4-a716-446655440000", "ff:quota:{q:7}:quota_policy_id of test:admitted_set"},
 			[]string{"1795188498438", "15", "11", "16", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "1500"}},
 		{"ff_release_admission", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ReleaseAdmissionCall{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: 7}, QuotaPolicyID: "quota_policy_id of test", ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000"})
+			return Wire(k, ReleaseAdmissionCall{Partition: keyspace.Partition{Family: keyspace.QuotaFamily, Index: 7}, QuotaPolicyID: "quota_policy_id of test", ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000"})
 		},
 			[]string{"ff:quota:{q:7}:quota_policy_id of test:admitted:{fp:7}:550e8400-e29b-41d4-a716-446655440000", "ff:quota:{q:7}:quota_policy_id of test:admitted_set", "ff:quota:{q:7}:quota_policy_id of test:concurrency"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000"}},
@@ -274,577 +275,577 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:core", "ff:idx:{fp:7}:lane:lane_id of test:blocked:budget", "ff:idx:{fp:7}:lane:lane_id of test:eligible"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "1795188498438", "expected_blocking_reason of test"}},
 		{"ffx2_read_graph", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ReadGraphCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Graph: "graph of test", First: 6})
+			return Wire(k, ReadGraphCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Graph: "graph of test", First: 6})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"graph of test", "6"}},
 		{"ffx2_put_graph", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, PutGraphCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Graph: "graph of test", First: 6, Last: true, Edges: 6, Result: 7, Definition: []byte("\x00\xff\r\ndefinition"), Budgets: []byte("\x00\xff\r\nbudgets"), Blocking: "blocking of test", Nodes: []PutGraphNode{{Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond, Delay: 1500 * time.Millisecond, Wait: []byte("\x00\xff\r\nwait"), Join: "join of test", Ups: []byte("\x00\xff\r\nups"), Downs: []byte("\x00\xff\r\ndowns"), Limits: "limits of test"}, {Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond, Delay: 1500 * time.Millisecond, Wait: []byte("\x00\xff\r\nwait"), Join: "join of test", Ups: []byte("\x00\xff\r\nups"), Downs: []byte("\x00\xff\r\ndowns"), Limits: "limits of test"}}})
+			return Wire(k, PutGraphCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Graph: "graph of test", First: 6, Last: true, Edges: 6, Result: 7, Definition: []byte("\x00\xff\r\ndefinition"), Budgets: []byte("\x00\xff\r\nbudgets"), Blocking: "blocking of test", Nodes: []PutGraphNode{{Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond, Delay: 1500 * time.Millisecond, Wait: []byte("\x00\xff\r\nwait"), Join: "join of test", Ups: []byte("\x00\xff\r\nups"), Downs: []byte("\x00\xff\r\ndowns"), Limits: "limits of test"}, {Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond, Delay: 1500 * time.Millisecond, Wait: []byte("\x00\xff\r\nwait"), Join: "join of test", Ups: []byte("\x00\xff\r\nups"), Downs: []byte("\x00\xff\r\ndowns"), Limits: "limits of test"}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"graph of test", "6", "1", "6", "7", "\x00\xff\r\ndefinition", "\x00\xff\r\nbudgets", "blocking of test", "2", "name of test", "kind of test", "lane_id of test", "9", "1", "12", "capabilities of test", "\x00\xff\r\npolicy", "\x00\xff\r\ntags", "1500", "1500", "1500", "\x00\xff\r\nwait", "join of test", "\x00\xff\r\nups", "\x00\xff\r\ndowns", "limits of test", "name of test", "kind of test", "lane_id of test", "9", "1", "12", "capabilities of test", "\x00\xff\r\npolicy", "\x00\xff\r\ntags", "1500", "1500", "1500", "\x00\xff\r\nwait", "join of test", "\x00\xff\r\nups", "\x00\xff\r\ndowns", "limits of test"}},
 		{"ffx2_find_node", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, FindNodeCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", Node: "node of test"})
+			return Wire(k, FindNodeCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", Node: "node of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "node of test"}},
 		{"ffx2_submit", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, SubmitCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Graph: "graph of test", GraphHash: "graph_hash of test", FlowName: "flow_name of test", Namespace: "namespace of test", Deadline: 1500 * time.Millisecond, StartAt: time.UnixMilli(1795188498438).UTC(), CreatorIdentity: "creator_identity of test", Retention: "retention of test", Priority: "priority of test", Tags: []SubmitTag{{Name: "name of test", Value: "value of test"}, {Name: "name of test", Value: "value of test"}}, Runs: []SubmitRun{{FlowID: "flow_id of test", RunID: "run_id of test", InputHash: "input_hash of test", Input: []byte("\x00\xff\r\ninput"), TraceContext: "trace_context of test", FairKey: "fair_key of test"}, {FlowID: "flow_id of test", RunID: "run_id of test", InputHash: "input_hash of test", Input: []byte("\x00\xff\r\ninput"), TraceContext: "trace_context of test", FairKey: "fair_key of test"}}, Limits: []SubmitLimit{{Run: 4, Node: 5, Text: "text of test", QuotaPolicyID: "quota_policy_id of test"}, {Run: 4, Node: 5, Text: "text of test", QuotaPolicyID: "quota_policy_id of test"}}, Budgets: []SubmitBudget{{Run: 4, Text: []byte("\x00\xff\r\ntext"), Blocking: "blocking of test"}, {Run: 4, Text: []byte("\x00\xff\r\ntext"), Blocking: "blocking of test"}}, OwnTags: []SubmitOwnTag{{Run: 4, Name: "name of test", Value: "value of test"}, {Run: 4, Name: "name of test", Value: "value of test"}}, Parents: []SubmitParent{{Run: 4, ExecutionID: "execution_id of test", FailFast: true}, {Run: 4, ExecutionID: "execution_id of test", FailFast: true}}, Fires: []SubmitFire{{ScheduleID: "schedule_id of test", Name: "name of test", Incarnation: "incarnation of test", Serial: 7, FireAt: time.UnixMilli(1795188498438).UTC(), StartBefore: time.UnixMilli(1795188498438).UTC()}, {ScheduleID: "schedule_id of test", Name: "name of test", Incarnation: "incarnation of test", Serial: 7, FireAt: time.UnixMilli(1795188498438).UTC(), StartBefore: time.UnixMilli(1795188498438).UTC()}}, Memos: []SubmitMemo{{Run: 4, Text: []byte("\x00\xff\r\ntext")}, {Run: 4, Text: []byte("\x00\xff\r\ntext")}}, Signals: []SubmitSignal{{Run: 4, Node: "node of test", Step: "step of test", SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload"), SignalCategory: "signal_category of test", CorrelationID: "correlation_id of test", Checked: "checked of test"}, {Run: 4, Node: "node of test", Step: "step of test", SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload"), SignalCategory: "signal_category of test", CorrelationID: "correlation_id of test", Checked: "checked of test"}}, Arrivals: []SubmitArrival{{Run: 4, KeyID: "key_id of test", Key: "key of test", CallID: "call_id of test", AtOnce: 8, WhenTaken: "when_taken of test", UniqueFor: 1500 * time.Millisecond, Windows: "windows of test", WhenMany: "when_many of test", Quiet: 1500 * time.Millisecond, AtMost: 1500 * time.Millisecond, MaxInputs: 11}, {Run: 4, KeyID: "key_id of test", Key: "key of test", CallID: "call_id of test", AtOnce: 8, WhenTaken: "when_taken of test", UniqueFor: 1500 * time.Millisecond, Windows: "windows of test", WhenMany: "when_many of test", Quiet: 1500 * time.Millisecond, AtMost: 1500 * time.Millisecond, MaxInputs: 11}}, Forks: []SubmitFork{{Run: 4, ForkedFrom: "forked_from of test"}, {Run: 4, ForkedFrom: "forked_from of test"}}, Kept: []SubmitKept{{Node: 5, Result: []byte("\x00\xff\r\nresult")}, {Node: 5, Result: []byte("\x00\xff\r\nresult")}}, Skips: []SubmitSkip{{Node: 5, Reason: "reason of test"}, {Node: 5, Reason: "reason of test"}}})
+			return Wire(k, SubmitCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Graph: "graph of test", GraphHash: "graph_hash of test", FlowName: "flow_name of test", Namespace: "namespace of test", Deadline: 1500 * time.Millisecond, StartAt: time.UnixMilli(1795188498438).UTC(), CreatorIdentity: "creator_identity of test", Retention: "retention of test", Priority: "priority of test", Tags: []SubmitTag{{Name: "name of test", Value: "value of test"}, {Name: "name of test", Value: "value of test"}}, Runs: []SubmitRun{{FlowID: "flow_id of test", RunID: "run_id of test", InputHash: "input_hash of test", Input: []byte("\x00\xff\r\ninput"), TraceContext: "trace_context of test", FairKey: "fair_key of test"}, {FlowID: "flow_id of test", RunID: "run_id of test", InputHash: "input_hash of test", Input: []byte("\x00\xff\r\ninput"), TraceContext: "trace_context of test", FairKey: "fair_key of test"}}, Limits: []SubmitLimit{{Run: 4, Node: 5, Text: "text of test", QuotaPolicyID: "quota_policy_id of test"}, {Run: 4, Node: 5, Text: "text of test", QuotaPolicyID: "quota_policy_id of test"}}, Budgets: []SubmitBudget{{Run: 4, Text: []byte("\x00\xff\r\ntext"), Blocking: "blocking of test"}, {Run: 4, Text: []byte("\x00\xff\r\ntext"), Blocking: "blocking of test"}}, OwnTags: []SubmitOwnTag{{Run: 4, Name: "name of test", Value: "value of test"}, {Run: 4, Name: "name of test", Value: "value of test"}}, Parents: []SubmitParent{{Run: 4, ExecutionID: "execution_id of test", FailFast: true}, {Run: 4, ExecutionID: "execution_id of test", FailFast: true}}, Fires: []SubmitFire{{ScheduleID: "schedule_id of test", Name: "name of test", Incarnation: "incarnation of test", Serial: 7, FireAt: time.UnixMilli(1795188498438).UTC(), StartBefore: time.UnixMilli(1795188498438).UTC()}, {ScheduleID: "schedule_id of test", Name: "name of test", Incarnation: "incarnation of test", Serial: 7, FireAt: time.UnixMilli(1795188498438).UTC(), StartBefore: time.UnixMilli(1795188498438).UTC()}}, Memos: []SubmitMemo{{Run: 4, Text: []byte("\x00\xff\r\ntext")}, {Run: 4, Text: []byte("\x00\xff\r\ntext")}}, Signals: []SubmitSignal{{Run: 4, Node: "node of test", Step: "step of test", SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload"), SignalCategory: "signal_category of test", CorrelationID: "correlation_id of test", Checked: "checked of test"}, {Run: 4, Node: "node of test", Step: "step of test", SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload"), SignalCategory: "signal_category of test", CorrelationID: "correlation_id of test", Checked: "checked of test"}}, Arrivals: []SubmitArrival{{Run: 4, KeyID: "key_id of test", Key: "key of test", CallID: "call_id of test", AtOnce: 8, WhenTaken: "when_taken of test", UniqueFor: 1500 * time.Millisecond, Windows: "windows of test", WhenMany: "when_many of test", Quiet: 1500 * time.Millisecond, AtMost: 1500 * time.Millisecond, MaxInputs: 11}, {Run: 4, KeyID: "key_id of test", Key: "key of test", CallID: "call_id of test", AtOnce: 8, WhenTaken: "when_taken of test", UniqueFor: 1500 * time.Millisecond, Windows: "windows of test", WhenMany: "when_many of test", Quiet: 1500 * time.Millisecond, AtMost: 1500 * time.Millisecond, MaxInputs: 11}}, Forks: []SubmitFork{{Run: 4, ForkedFrom: "forked_from of test"}, {Run: 4, ForkedFrom: "forked_from of test"}}, Kept: []SubmitKept{{Node: 5, Result: []byte("\x00\xff\r\nresult")}, {Node: 5, Result: []byte("\x00\xff\r\nresult")}}, Skips: []SubmitSkip{{Node: 5, Reason: "reason of test"}, {Node: 5, Reason: "reason of test"}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"graph of test", "graph_hash of test", "flow_name of test", "namespace of test", "1500", "1795188498438", "creator_identity of test", "retention of test", "priority of test", "2", "name of test", "value of test", "name of test", "value of test", "2", "flow_id of test", "run_id of test", "input_hash of test", "\x00\xff\r\ninput", "trace_context of test", "fair_key of test", "flow_id of test", "run_id of test", "input_hash of test", "\x00\xff\r\ninput", "trace_context of test", "fair_key of test", "2", "4", "5", "text of test", "quota_policy_id of test", "4", "5", "text of test", "quota_policy_id of test", "2", "4", "\x00\xff\r\ntext", "blocking of test", "4", "\x00\xff\r\ntext", "blocking of test", "2", "4", "name of test", "value of test", "4", "name of test", "value of test", "2", "4", "execution_id of test", "1", "4", "execution_id of test", "1", "2", "schedule_id of test", "name of test", "incarnation of test", "7", "1795188498438", "1795188498438", "schedule_id of test", "name of test", "incarnation of test", "7", "1795188498438", "1795188498438", "2", "4", "\x00\xff\r\ntext", "4", "\x00\xff\r\ntext", "2", "4", "node of test", "step of test", "signal_id of test", "signal_name of test", "source_type of test", "source_identity of test", "idempotency_key of test", "\x00\xff\r\npayload", "signal_category of test", "correlation_id of test", "checked of test", "4", "node of test", "step of test", "signal_id of test", "signal_name of test", "source_type of test", "source_identity of test", "idempotency_key of test", "\x00\xff\r\npayload", "signal_category of test", "correlation_id of test", "checked of test", "2", "4", "key_id of test", "key of test", "call_id of test", "8", "when_taken of test", "1500", "windows of test", "when_many of test", "1500", "1500", "11", "4", "key_id of test", "key of test", "call_id of test", "8", "when_taken of test", "1500", "windows of test", "when_many of test", "1500", "1500", "11", "2", "4", "forked_from of test", "4", "forked_from of test", "2", "5", "\x00\xff\r\nresult", "5", "\x00\xff\r\nresult", "2", "5", "reason of test", "5", "reason of test"}},
 		{"ffx2_claim_granted", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ClaimGrantedCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}})
+			return Wire(k, ClaimGrantedCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test"}},
 		{"ffx2_set_priority", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, SetPriorityCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Priority: 9, Cursor: "cursor of test"})
+			return Wire(k, SetPriorityCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Priority: 9, Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "9", "cursor of test"}},
 		{"ffx2_claim", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ClaimCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, TellNone: true, TellEmpty: true, TellMore: true, Place: "place of test", IsNew: true, Alone: true, ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}})
+			return Wire(k, ClaimCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, TellNone: true, TellEmpty: true, TellMore: true, Place: "place of test", IsNew: true, Alone: true, ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"1", "1", "1", "place of test", "1", "1", "lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test"}},
 		{"ffx2_grant_next", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, GrantNextCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", GrantTTL: 1500 * time.Millisecond, Kinds: "kinds of test", Capabilities: "capabilities of test", PassedOver: "passed_over of test"})
+			return Wire(k, GrantNextCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", GrantTTL: 1500 * time.Millisecond, Kinds: "kinds of test", Capabilities: "capabilities of test", PassedOver: "passed_over of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"lane_id of test", "worker_id of test", "worker_instance_id of test", "1500", "kinds of test", "capabilities of test", "passed_over of test"}},
 		{"ffx2_pause", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, PauseCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Subject: "subject of test", Name: "name of test", Reason: "reason of test", Actor: "actor of test"})
+			return Wire(k, PauseCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Subject: "subject of test", Name: "name of test", Reason: "reason of test", Actor: "actor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"subject of test", "name of test", "reason of test", "actor of test"}},
 		{"ffx2_resume", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ResumeCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Subject: "subject of test", Name: "name of test", Cursor: "cursor of test"})
+			return Wire(k, ResumeCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Subject: "subject of test", Name: "name of test", Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"subject of test", "name of test", "cursor of test"}},
 		{"ffx2_pause_flow", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, PauseFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", Reason: "reason of test", Actor: "actor of test"})
+			return Wire(k, PauseFlowCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", Reason: "reason of test", Actor: "actor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "reason of test", "actor of test"}},
 		{"ffx2_resume_flow", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ResumeFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", Cursor: "cursor of test", Actor: "actor of test"})
+			return Wire(k, ResumeFlowCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", Cursor: "cursor of test", Actor: "actor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "cursor of test", "actor of test"}},
 		{"ffx2_lanes", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, LanesCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}})
+			return Wire(k, LanesCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			nil},
 		{"ffx2_pauses", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, PausesCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}})
+			return Wire(k, PausesCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			nil},
 		{"ffx2_renew", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, RenewCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", LeaseTTL: 1500 * time.Millisecond, ReportOrphans: true, Leases: []RenewLease{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test"}}})
+			return Wire(k, RenewCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", LeaseTTL: 1500 * time.Millisecond, ReportOrphans: true, Leases: []RenewLease{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test"}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"worker_instance_id of test", "1500", "1", "2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test"}},
 		{"ffx2_announce", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, AnnounceCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, LaneID: "lane_id of test", Kinds: "kinds of test", Capabilities: "capabilities of test", Cursor: "cursor of test"})
+			return Wire(k, AnnounceCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, LaneID: "lane_id of test", Kinds: "kinds of test", Capabilities: "capabilities of test", Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"lane_id of test", "kinds of test", "capabilities of test", "cursor of test"}},
 		{"ffx2_complete", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, CompleteCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Result: []byte("\x00\xff\r\nresult"), ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}})
+			return Wire(k, CompleteCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Result: []byte("\x00\xff\r\nresult"), ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "\x00\xff\r\nresult", "lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test"}},
 		{"ffx2_complete_many", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, CompleteManyCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}, Completions: []CompleteManyCompletion{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Result: []byte("\x00\xff\r\nresult")}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Result: []byte("\x00\xff\r\nresult")}}})
+			return Wire(k, CompleteManyCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}, Completions: []CompleteManyCompletion{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Result: []byte("\x00\xff\r\nresult")}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Result: []byte("\x00\xff\r\nresult")}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test", "2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "\x00\xff\r\nresult", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "\x00\xff\r\nresult"}},
 		{"ffx2_continue_as_new", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ContinueAsNewCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Generation: 11, State: []byte("\x00\xff\r\nstate"), ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}})
+			return Wire(k, ContinueAsNewCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Generation: 11, State: []byte("\x00\xff\r\nstate"), ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "11", "\x00\xff\r\nstate", "lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test"}},
 		{"ffx2_end_stopped", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, EndStoppedCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test"})
+			return Wire(k, EndStoppedCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test"}},
 		{"ffx2_fail", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, FailCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", AttemptIndex: 14, Reason: "reason of test", Category: "category of test", Retryable: true, RetryAfter: 1500 * time.Millisecond, JitterPermille: 16, Stack: "stack of test", Details: []byte("\x00\xff\r\ndetails")})
+			return Wire(k, FailCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", AttemptIndex: 14, Reason: "reason of test", Category: "category of test", Retryable: true, RetryAfter: 1500 * time.Millisecond, JitterPermille: 16, Stack: "stack of test", Details: []byte("\x00\xff\r\ndetails")})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "14", "reason of test", "category of test", "1", "1500", "16", "stack of test", "\x00\xff\r\ndetails"}},
 		{"ffx2_release", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ReleaseCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Reason: "reason of test"})
+			return Wire(k, ReleaseCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Reason: "reason of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "reason of test"}},
 		{"ffx2_skip", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, SkipCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Reason: "reason of test", ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}})
+			return Wire(k, SkipCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Reason: "reason of test", ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "reason of test", "lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test"}},
 		{"ffx2_suspend", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, SuspendCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", SuspensionID: "suspension_id of test", WaitpointKey: "waitpoint_key of test", Condition: []byte("\x00\xff\r\ncondition"), Timeout: 1500 * time.Millisecond, TimeoutBehavior: "timeout_behavior of test", Collect: true, About: []byte("\x00\xff\r\nabout"), ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}})
+			return Wire(k, SuspendCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", SuspensionID: "suspension_id of test", WaitpointKey: "waitpoint_key of test", Condition: []byte("\x00\xff\r\ncondition"), Timeout: 1500 * time.Millisecond, TimeoutBehavior: "timeout_behavior of test", Collect: true, About: []byte("\x00\xff\r\nabout"), ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "step of test", "suspension_id of test", "waitpoint_key of test", "\x00\xff\r\ncondition", "1500", "timeout_behavior of test", "1", "\x00\xff\r\nabout", "lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test"}},
 		{"ffx2_record_step", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, RecordStepCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", Value: []byte("\x00\xff\r\nvalue")})
+			return Wire(k, RecordStepCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", Value: []byte("\x00\xff\r\nvalue")})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "step of test", "\x00\xff\r\nvalue"}},
 		{"ffx2_open_waitpoint", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, OpenWaitpointCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", WaitpointID: "waitpoint_id of test", WaitpointKey: "waitpoint_key of test", ExpiresIn: 1500 * time.Millisecond, About: []byte("\x00\xff\r\nabout")})
+			return Wire(k, OpenWaitpointCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", WaitpointID: "waitpoint_id of test", WaitpointKey: "waitpoint_key of test", ExpiresIn: 1500 * time.Millisecond, About: []byte("\x00\xff\r\nabout")})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "step of test", "waitpoint_id of test", "waitpoint_key of test", "1500", "\x00\xff\r\nabout"}},
 		{"ffx2_read_journal", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ReadJournalCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Cursor: "cursor of test"})
+			return Wire(k, ReadJournalCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "cursor of test"}},
 		{"ffx2_signal_node", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, SignalNodeCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", Node: "node of test", Step: "step of test", OutgoingSignal: OutgoingSignal{SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload"), SignalCategory: "signal_category of test", CorrelationID: "correlation_id of test", Checked: "checked of test"}})
+			return Wire(k, SignalNodeCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", Node: "node of test", Step: "step of test", OutgoingSignal: OutgoingSignal{SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload"), SignalCategory: "signal_category of test", CorrelationID: "correlation_id of test", Checked: "checked of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "node of test", "step of test", "signal_id of test", "signal_name of test", "source_type of test", "source_identity of test", "idempotency_key of test", "\x00\xff\r\npayload", "signal_category of test", "correlation_id of test", "checked of test"}},
 		{"ffx2_move_timer", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, MoveTimerCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", Node: "node of test", At: time.UnixMilli(1795188498438).UTC(), Actor: "actor of test"})
+			return Wire(k, MoveTimerCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", Node: "node of test", At: time.UnixMilli(1795188498438).UTC(), Actor: "actor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "node of test", "1795188498438", "actor of test"}},
 		{"ffx2_signal", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, SignalCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", WaitpointToken: "waitpoint_token of test", OutgoingSignal: OutgoingSignal{SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload"), SignalCategory: "signal_category of test", CorrelationID: "correlation_id of test", Checked: "checked of test"}})
+			return Wire(k, SignalCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", WaitpointToken: "waitpoint_token of test", OutgoingSignal: OutgoingSignal{SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload"), SignalCategory: "signal_category of test", CorrelationID: "correlation_id of test", Checked: "checked of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "waitpoint_id of test", "waitpoint_token of test", "signal_id of test", "signal_name of test", "source_type of test", "source_identity of test", "idempotency_key of test", "\x00\xff\r\npayload", "signal_category of test", "correlation_id of test", "checked of test"}},
 		{"ffx2_end_wait", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, EndWaitCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", Resume: true, Result: []byte("\x00\xff\r\nresult"), Reason: "reason of test", Actor: "actor of test", Namespace: "namespace of test", FlowID: "flow_id of test", Checked: "checked of test"})
+			return Wire(k, EndWaitCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", Resume: true, Result: []byte("\x00\xff\r\nresult"), Reason: "reason of test", Actor: "actor of test", Namespace: "namespace of test", FlowID: "flow_id of test", Checked: "checked of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "waitpoint_id of test", "1", "\x00\xff\r\nresult", "reason of test", "actor of test", "namespace of test", "flow_id of test", "checked of test"}},
 		{"ffx2_list_waitpoints", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ListWaitpointsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", All: true, Cursor: "cursor of test"})
+			return Wire(k, ListWaitpointsCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", All: true, Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "1", "cursor of test"}},
 		{"ffx2_list_waits", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ListWaitsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Order: "order of test", NewestFirst: true, Limit: 6, Namespace: "namespace of test", FlowName: "flow_name of test", Audience: "audience of test", Text: "text of test", After: time.UnixMilli(1795188498438).UTC(), Before: time.UnixMilli(1795188498438).UTC(), BehindID: "behind_id of test", Tags: []string{"tags of test", "tags2 of test"}})
+			return Wire(k, ListWaitsCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Order: "order of test", NewestFirst: true, Limit: 6, Namespace: "namespace of test", FlowName: "flow_name of test", Audience: "audience of test", Text: "text of test", After: time.UnixMilli(1795188498438).UTC(), Before: time.UnixMilli(1795188498438).UTC(), BehindID: "behind_id of test", Tags: []string{"tags of test", "tags2 of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"order of test", "1", "6", "namespace of test", "flow_name of test", "audience of test", "text of test", "1795188498438", "1795188498438", "behind_id of test", "tags of test", "tags2 of test"}},
 		{"ffx2_read_waitpoint", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ReadWaitpointCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", WaitpointToken: "waitpoint_token of test", Namespace: "namespace of test", FlowID: "flow_id of test", Cursor: "cursor of test"})
+			return Wire(k, ReadWaitpointCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", WaitpointToken: "waitpoint_token of test", Namespace: "namespace of test", FlowID: "flow_id of test", Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "waitpoint_id of test", "waitpoint_token of test", "namespace of test", "flow_id of test", "cursor of test"}},
 		{"ffx2_start_bulk_job", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, StartBulkJobCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, BulkJobID: "bulk_job_id of test", Namespace: "namespace of test", Spec: []byte("\x00\xff\r\nspec")})
+			return Wire(k, StartBulkJobCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, BulkJobID: "bulk_job_id of test", Namespace: "namespace of test", Spec: []byte("\x00\xff\r\nspec")})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"bulk_job_id of test", "namespace of test", "\x00\xff\r\nspec"}},
 		{"ffx2_take_bulk_job", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, TakeBulkJobCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, BulkJobID: "bulk_job_id of test", Claimant: "claimant of test"})
+			return Wire(k, TakeBulkJobCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, BulkJobID: "bulk_job_id of test", Claimant: "claimant of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"bulk_job_id of test", "claimant of test"}},
 		{"ffx2_save_bulk_job", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, SaveBulkJobCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, BulkJobID: "bulk_job_id of test", Claimant: "claimant of test", Progress: []byte("\x00\xff\r\nprogress"), DueAt: time.UnixMilli(1795188498438).UTC(), Completed: true})
+			return Wire(k, SaveBulkJobCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, BulkJobID: "bulk_job_id of test", Claimant: "claimant of test", Progress: []byte("\x00\xff\r\nprogress"), DueAt: time.UnixMilli(1795188498438).UTC(), Completed: true})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"bulk_job_id of test", "claimant of test", "\x00\xff\r\nprogress", "1795188498438", "1"}},
 		{"ffx2_stop_bulk_job", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, StopBulkJobCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, BulkJobID: "bulk_job_id of test", Actor: "actor of test"})
+			return Wire(k, StopBulkJobCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, BulkJobID: "bulk_job_id of test", Actor: "actor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"bulk_job_id of test", "actor of test"}},
 		{"ffx2_read_bulk_job", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ReadBulkJobCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, BulkJobID: "bulk_job_id of test"})
+			return Wire(k, ReadBulkJobCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, BulkJobID: "bulk_job_id of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"bulk_job_id of test"}},
 		{"ffx2_list_bulk_jobs", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ListBulkJobsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", Cursor: "cursor of test"})
+			return Wire(k, ListBulkJobsCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "cursor of test"}},
 		{"ffx2_project_flows", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ProjectFlowsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Limit: 6, Cursor: "cursor of test"})
+			return Wire(k, ProjectFlowsCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Limit: 6, Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"6", "cursor of test"}},
 		{"ffx2_put_live_value", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, PutLiveValueCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", ValueKey: "value_key of test", Value: []byte("\x00\xff\r\nvalue")})
+			return Wire(k, PutLiveValueCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", ValueKey: "value_key of test", Value: []byte("\x00\xff\r\nvalue")})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "value_key of test", "\x00\xff\r\nvalue"}},
 		{"ffx2_read_live_value", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ReadLiveValueCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", ValueKey: "value_key of test"})
+			return Wire(k, ReadLiveValueCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", ValueKey: "value_key of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "value_key of test"}},
 		{"ffx2_list_nodes", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ListNodesCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Cursor: "cursor of test", Limit: 6, FlowID: "flow_id of test"})
+			return Wire(k, ListNodesCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Cursor: "cursor of test", Limit: 6, FlowID: "flow_id of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"cursor of test", "6", "flow_id of test"}},
 		{"ffx2_read_executions", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ReadExecutionsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Fields: "fields of test", Executions: []enginecore.ExecutionID{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}})
+			return Wire(k, ReadExecutionsCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Fields: "fields of test", Executions: []enginecore.ExecutionID{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"fields of test", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}},
 		{"ffx2_purge_flow", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, PurgeFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", ClosedAt: time.UnixMilli(1795188498438).UTC()})
+			return Wire(k, PurgeFlowCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", ClosedAt: time.UnixMilli(1795188498438).UTC()})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "1795188498438"}},
 		{"ffx2_rerun", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, RerunCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", RerunID: "rerun_id of test", Mode: "mode of test", Actor: "actor of test", Begin: true, Nodes: []enginecore.ExecutionID{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}})
+			return Wire(k, RerunCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", RerunID: "rerun_id of test", Mode: "mode of test", Actor: "actor of test", Begin: true, Nodes: []enginecore.ExecutionID{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "rerun_id of test", "mode of test", "actor of test", "1", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}},
 		{"ffx2_count_runs", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, CountRunsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", FlowName: "flow_name of test", FromHour: 10, ToHour: 8})
+			return Wire(k, CountRunsCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", FlowName: "flow_name of test", FromHour: 10, ToHour: 8})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "flow_name of test", "10", "8"}},
 		{"ffx2_open_feed", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, OpenFeedCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test"})
+			return Wire(k, OpenFeedCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test"}},
 		{"ffx2_read_feed", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ReadFeedCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", After: "after of test", FlowName: "flow_name of test", Kinds: "kinds of test", Children: true})
+			return Wire(k, ReadFeedCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", After: "after of test", FlowName: "flow_name of test", Kinds: "kinds of test", Children: true})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "after of test", "flow_name of test", "kinds of test", "1"}},
 		{"ffx2_list_runs", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ListRunsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowName: "flow_name of test", Before: time.UnixMilli(1795188498438).UTC(), Limit: 6, BehindID: "behind_id of test", After: time.UnixMilli(1795188498438).UTC(), Order: "order of test", OldestFirst: true, States: "states of test", Children: true, Namespace: "namespace of test", Text: "text of test", RunKey: "run_key of test", Queued: true, Tags: []string{"tags of test", "tags2 of test"}})
+			return Wire(k, ListRunsCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowName: "flow_name of test", Before: time.UnixMilli(1795188498438).UTC(), Limit: 6, BehindID: "behind_id of test", After: time.UnixMilli(1795188498438).UTC(), Order: "order of test", OldestFirst: true, States: "states of test", Children: true, Namespace: "namespace of test", Text: "text of test", RunKey: "run_key of test", Queued: true, Tags: []string{"tags of test", "tags2 of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_name of test", "1795188498438", "6", "behind_id of test", "1795188498438", "order of test", "1", "states of test", "1", "namespace of test", "text of test", "run_key of test", "1", "tags of test", "tags2 of test"}},
 		{"ffx2_describe_flow", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, DescribeFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", Cursor: "cursor of test", Limit: 6})
+			return Wire(k, DescribeFlowCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", Cursor: "cursor of test", Limit: 6})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "cursor of test", "6"}},
 		{"ffx2_flow_result", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, FlowResultCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test"})
+			return Wire(k, FlowResultCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test"}},
 		{"ffx2_read_values", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ReadValuesCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", MaxBytes: 10, Executions: []enginecore.ExecutionID{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}})
+			return Wire(k, ReadValuesCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", MaxBytes: 10, Executions: []enginecore.ExecutionID{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "10", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}},
 		{"ffx2_flow_failures", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, FlowFailuresCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", Cursor: "cursor of test", Limit: 6, Stopped: true})
+			return Wire(k, FlowFailuresCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", Cursor: "cursor of test", Limit: 6, Stopped: true})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "cursor of test", "6", "1"}},
 		{"ffx2_read_inputs", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ReadInputsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Cursor: "cursor of test"})
+			return Wire(k, ReadInputsCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "cursor of test"}},
 		{"ffx2_read_events", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ReadEventsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", After: "after of test", Limit: 6})
+			return Wire(k, ReadEventsCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", After: "after of test", Limit: 6})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "after of test", "6"}},
 		{"ffx2_read_node_events", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ReadNodeEventsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", Node: "node of test", Limit: 6, Cursor: "cursor of test"})
+			return Wire(k, ReadNodeEventsCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", Node: "node of test", Limit: 6, Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "node of test", "6", "cursor of test"}},
 		{"ffx2_move_start", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, MoveStartCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", StartAt: time.UnixMilli(1795188498438).UTC(), From: 5})
+			return Wire(k, MoveStartCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", StartAt: time.UnixMilli(1795188498438).UTC(), From: 5})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "1795188498438", "5"}},
 		{"ffx2_cancel_flow", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, CancelFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", Reason: "reason of test", Actor: "actor of test", Policy: "policy of test"})
+			return Wire(k, CancelFlowCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", Reason: "reason of test", Actor: "actor of test", Policy: "policy of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "reason of test", "actor of test", "policy of test"}},
 		{"ffx2_cancel_node", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, CancelNodeCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Reason: "reason of test", Actor: "actor of test"})
+			return Wire(k, CancelNodeCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Reason: "reason of test", Actor: "actor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "reason of test", "actor of test"}},
 		{"ffx2_trim", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, TrimCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Limit: 6, Keep: 1500 * time.Millisecond, Cursor: "cursor of test"})
+			return Wire(k, TrimCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Limit: 6, Keep: 1500 * time.Millisecond, Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"6", "1500", "cursor of test"}},
 		{"ffx2_end_errand", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, EndRelayEntryCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Kind: "kind of test", FlowID: "flow_id of test", Ends: 5, Reason: "reason of test"})
+			return Wire(k, EndRelayEntryCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Kind: "kind of test", FlowID: "flow_id of test", Ends: 5, Reason: "reason of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"kind of test", "flow_id of test", "5", "reason of test"}},
 		{"ffx2_link_child", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, LinkChildCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Number: 7, ChildFlowID: "child_flow_id of test", InputHash: "input_hash of test", Keep: true})
+			return Wire(k, LinkChildCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Number: 7, ChildFlowID: "child_flow_id of test", InputHash: "input_hash of test", Keep: true})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "7", "child_flow_id of test", "input_hash of test", "1"}},
 		{"ffx2_await_child", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, AwaitChildCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", ChildFlowID: "child_flow_id of test", Detail: "detail of test", Looks: true, ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}})
+			return Wire(k, AwaitChildCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", ChildFlowID: "child_flow_id of test", Detail: "detail of test", Looks: true, ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "child_flow_id of test", "detail of test", "1", "lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test"}},
 		{"ffx2_ask_child", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, AskChildCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test"})
+			return Wire(k, AskChildCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test"}},
 		{"ffx2_child_ended", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ChildEndedCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", ChildFlowID: "child_flow_id of test", Ends: 5, Outcome: "outcome of test"})
+			return Wire(k, ChildEndedCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", ChildFlowID: "child_flow_id of test", Ends: 5, Outcome: "outcome of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "child_flow_id of test", "5", "outcome of test"}},
 		{"ffx2_read_results", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ReadResultsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Executions: []enginecore.ExecutionID{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}})
+			return Wire(k, ReadResultsCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Executions: []enginecore.ExecutionID{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}},
 		{"ffx2_admit", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, AdmitCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}, Admissions: []AdmitAdmission{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Complete: true}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Complete: true}}})
+			return Wire(k, AdmitCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}, Admissions: []AdmitAdmission{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Complete: true}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Complete: true}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test", "2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "1", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "1"}},
 		{"ffx2_verify_admissions", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, VerifyAdmissionsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Admissions: []VerifyAdmissionsAdmission{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Stale: true}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Stale: true}}})
+			return Wire(k, VerifyAdmissionsCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Admissions: []VerifyAdmissionsAdmission{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Stale: true}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Stale: true}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "1", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "1"}},
 		{"ffx2_leased_ahead", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, LeasedAheadCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test"})
+			return Wire(k, LeasedAheadCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"worker_instance_id of test"}},
 		{"ffx2_hold_places", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, HoldPlacesCall{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: 7}, QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, WorkerInstanceID: "worker_instance_id of test", Places: 7, Needed: 7, Seq: 4})
+			return Wire(k, HoldPlacesCall{Partition: keyspace.Partition{Family: keyspace.QuotaFamily, Index: 7}, QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, WorkerInstanceID: "worker_instance_id of test", Places: 7, Needed: 7, Seq: 4})
 		},
 			[]string{"ff:quota:{q:7}:quota_policy_id of test"},
 			[]string{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "worker_instance_id of test", "7", "7", "4"}},
 		{"ffx2_quotas", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, QuotasCall{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: 7}, Cursor: "cursor of test"})
+			return Wire(k, QuotasCall{Partition: keyspace.Partition{Family: keyspace.QuotaFamily, Index: 7}, Cursor: "cursor of test"})
 		},
 			[]string{"ff:idx:{q:7}:quota_policies"},
 			[]string{"cursor of test"}},
 		{"ffx2_quota_state", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, QuotaStateCall{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: 7}, QuotaPolicyID: "quota_policy_id of test"})
+			return Wire(k, QuotaStateCall{Partition: keyspace.Partition{Family: keyspace.QuotaFamily, Index: 7}, QuotaPolicyID: "quota_policy_id of test"})
 		},
 			[]string{"ff:quota:{q:7}:quota_policy_id of test"},
 			[]string{"quota_policy_id of test"}},
 		{"ffx2_set_quota", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, SetQuotaCall{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: 7}, QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, Pin: true, Compare: true, OldRate: 9, OldWindowMs: 14, OldCap: 8, OldPinned: true})
+			return Wire(k, SetQuotaCall{Partition: keyspace.Partition{Family: keyspace.QuotaFamily, Index: 7}, QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, Pin: true, Compare: true, OldRate: 9, OldWindowMs: 14, OldCap: 8, OldPinned: true})
 		},
 			[]string{"ff:quota:{q:7}:quota_policy_id of test"},
 			[]string{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "1", "1", "9", "14", "8", "1"}},
 		{"ffx2_exchange", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ExchangeCall{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: 7}, QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, Want: 5, Full: "full of test", Begins: true, WithinMs: 10, Releases: []ExchangeRelease{{Execution: "execution of test", Token: 6, Refund: true, Grant: 6, Needs: "needs of test"}, {Execution: "execution of test", Token: 6, Refund: true, Grant: 6, Needs: "needs of test"}}, Requests: []ExchangeRequest{{Execution: "execution of test", Token: 6, Score: "score of test", Needs: "needs of test", Ready: true, Again: true}, {Execution: "execution of test", Token: 6, Score: "score of test", Needs: "needs of test", Ready: true, Again: true}}})
+			return Wire(k, ExchangeCall{Partition: keyspace.Partition{Family: keyspace.QuotaFamily, Index: 7}, QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, Want: 5, Full: "full of test", Begins: true, WithinMs: 10, Releases: []ExchangeRelease{{Execution: "execution of test", Token: 6, Refund: true, Grant: 6, Needs: "needs of test"}, {Execution: "execution of test", Token: 6, Refund: true, Grant: 6, Needs: "needs of test"}}, Requests: []ExchangeRequest{{Execution: "execution of test", Token: 6, Score: "score of test", Needs: "needs of test", Ready: true, Again: true}, {Execution: "execution of test", Token: 6, Score: "score of test", Needs: "needs of test", Ready: true, Again: true}}})
 		},
 			[]string{"ff:quota:{q:7}:quota_policy_id of test"},
 			[]string{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "5", "full of test", "1", "10", "2", "execution of test", "6", "1", "6", "needs of test", "execution of test", "6", "1", "6", "needs of test", "2", "execution of test", "6", "score of test", "needs of test", "1", "1", "execution of test", "6", "score of test", "needs of test", "1", "1"}},
 		{"ffx2_quota_tick", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, QuotaTickCall{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: 7}})
+			return Wire(k, QuotaTickCall{Partition: keyspace.Partition{Family: keyspace.QuotaFamily, Index: 7}})
 		},
 			[]string{"ff:idx:{q:7}:quota_policies"},
 			nil},
 		{"ffx2_set_budget_gates", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, SetBudgetGatesCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Gates: []SetBudgetGatesGate{{BudgetID: "budget_id of test", Gate: 5, Closed: "closed of test", Forget: true}, {BudgetID: "budget_id of test", Gate: 5, Closed: "closed of test", Forget: true}}})
+			return Wire(k, SetBudgetGatesCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Gates: []SetBudgetGatesGate{{BudgetID: "budget_id of test", Gate: 5, Closed: "closed of test", Forget: true}, {BudgetID: "budget_id of test", Gate: 5, Closed: "closed of test", Forget: true}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"2", "budget_id of test", "5", "closed of test", "1", "budget_id of test", "5", "closed of test", "1"}},
 		{"ffx2_note_breach", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, NoteBreachCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", BudgetID: "budget_id of test", ID: "id of test", Kind: "kind of test", Node: "node of test", Attempt: 8, Words: "words of test"})
+			return Wire(k, NoteBreachCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", BudgetID: "budget_id of test", ID: "id of test", Kind: "kind of test", Node: "node of test", Attempt: 8, Words: "words of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "budget_id of test", "id of test", "kind of test", "node of test", "8", "words of test"}},
 		{"ffx2_verify_budget_use", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, VerifyBudgetUseCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Leases: []VerifyBudgetUseLease{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Epoch: 6}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Epoch: 6}}, Runs: []VerifyBudgetUseRun{{FlowID: "flow_id of test"}, {FlowID: "flow_id of test"}}})
+			return Wire(k, VerifyBudgetUseCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Leases: []VerifyBudgetUseLease{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Epoch: 6}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Epoch: 6}}, Runs: []VerifyBudgetUseRun{{FlowID: "flow_id of test"}, {FlowID: "flow_id of test"}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "2", "flow_id of test", "flow_id of test"}},
 		{"ffx2_budget_tick", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, BudgetTickCall{Partition: enginecore.Partition{Family: enginecore.BudgetFamily, Index: 7}})
+			return Wire(k, BudgetTickCall{Partition: keyspace.Partition{Family: keyspace.BudgetFamily, Index: 7}})
 		},
 			[]string{"ff:idx:{b:7}:budget_policies"},
 			nil},
 		{"ffx2_budget_done", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, BudgetDoneCall{Partition: enginecore.Partition{Family: enginecore.BudgetFamily, Index: 7}, Done: []BudgetDoneDone{{Text: "text of test", Gate: 5, AgainAt: time.UnixMilli(1795188498438).UTC()}, {Text: "text of test", Gate: 5, AgainAt: time.UnixMilli(1795188498438).UTC()}}, Over: []BudgetDoneOver{{BudgetID: "budget_id of test", Reservation: "reservation of test"}, {BudgetID: "budget_id of test", Reservation: "reservation of test"}}})
+			return Wire(k, BudgetDoneCall{Partition: keyspace.Partition{Family: keyspace.BudgetFamily, Index: 7}, Done: []BudgetDoneDone{{Text: "text of test", Gate: 5, AgainAt: time.UnixMilli(1795188498438).UTC()}, {Text: "text of test", Gate: 5, AgainAt: time.UnixMilli(1795188498438).UTC()}}, Over: []BudgetDoneOver{{BudgetID: "budget_id of test", Reservation: "reservation of test"}, {BudgetID: "budget_id of test", Reservation: "reservation of test"}}})
 		},
 			[]string{"ff:idx:{b:7}:budget_policies"},
 			[]string{"2", "text of test", "5", "1795188498438", "text of test", "5", "1795188498438", "2", "budget_id of test", "reservation of test", "budget_id of test", "reservation of test"}},
 		{"ffx2_get_budgets", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, GetBudgetsCall{Partition: enginecore.Partition{Family: enginecore.BudgetFamily, Index: 7}, BudgetIDs: []enginecore.BudgetID{"budget_ids of test", "budget_ids2 of test"}})
+			return Wire(k, GetBudgetsCall{Partition: keyspace.Partition{Family: keyspace.BudgetFamily, Index: 7}, BudgetIDs: []enginecore.BudgetID{"budget_ids of test", "budget_ids2 of test"}})
 		},
 			[]string{"ff:idx:{b:7}:budget_policies"},
 			[]string{"budget_ids of test", "budget_ids2 of test"}},
 		{"ffx2_list_budgets", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ListBudgetsCall{Partition: enginecore.Partition{Family: enginecore.BudgetFamily, Index: 7}, Cursor: "cursor of test"})
+			return Wire(k, ListBudgetsCall{Partition: keyspace.Partition{Family: keyspace.BudgetFamily, Index: 7}, Cursor: "cursor of test"})
 		},
 			[]string{"ff:idx:{b:7}:budget_policies"},
 			[]string{"cursor of test"}},
 		{"ffx2_remove_budget", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, RemoveBudgetCall{Partition: enginecore.Partition{Family: enginecore.BudgetFamily, Index: 7}, BudgetID: "budget_id of test", Over: true})
+			return Wire(k, RemoveBudgetCall{Partition: keyspace.Partition{Family: keyspace.BudgetFamily, Index: 7}, BudgetID: "budget_id of test", Over: true})
 		},
 			[]string{"ff:budget:{b:7}:budget_id of test"},
 			[]string{"budget_id of test", "1"}},
 		{"ffx2_use_budget", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, UseBudgetCall{Partition: enginecore.Partition{Family: enginecore.BudgetFamily, Index: 7}, BudgetID: "budget_id of test", Declares: true, BudgetDeclaration: BudgetDeclaration{Name: "name of test", Key: "key of test", Namespace: "namespace of test", ScopeType: "scope_type of test", ScopeID: "scope_id of test", Effect: "effect of test", Wide: true, Interval: 1500 * time.Millisecond, Declared: "declared of test", DeclaredAt: 12}, Dims: []UseBudgetDim{{Name: "name of test", Hard: 5, Soft: 5}, {Name: "name of test", Hard: 5, Soft: 5}}, Entries: []UseBudgetEntry{{Kind: "kind of test", Dimension: "dimension of test", Amount: 7, ID: "id of test", Lasting: true, Quiet: true, Lease: 1500 * time.Millisecond, FlowID: "flow_id of test", Node: "node of test", Attempt: 8}, {Kind: "kind of test", Dimension: "dimension of test", Amount: 7, ID: "id of test", Lasting: true, Quiet: true, Lease: 1500 * time.Millisecond, FlowID: "flow_id of test", Node: "node of test", Attempt: 8}}})
+			return Wire(k, UseBudgetCall{Partition: keyspace.Partition{Family: keyspace.BudgetFamily, Index: 7}, BudgetID: "budget_id of test", Declares: true, BudgetDeclaration: BudgetDeclaration{Name: "name of test", Key: "key of test", Namespace: "namespace of test", ScopeType: "scope_type of test", ScopeID: "scope_id of test", Effect: "effect of test", Wide: true, Interval: 1500 * time.Millisecond, Declared: "declared of test", DeclaredAt: 12}, Dims: []UseBudgetDim{{Name: "name of test", Hard: 5, Soft: 5}, {Name: "name of test", Hard: 5, Soft: 5}}, Entries: []UseBudgetEntry{{Kind: "kind of test", Dimension: "dimension of test", Amount: 7, ID: "id of test", Lasting: true, Quiet: true, Lease: 1500 * time.Millisecond, FlowID: "flow_id of test", Node: "node of test", Attempt: 8}, {Kind: "kind of test", Dimension: "dimension of test", Amount: 7, ID: "id of test", Lasting: true, Quiet: true, Lease: 1500 * time.Millisecond, FlowID: "flow_id of test", Node: "node of test", Attempt: 8}}})
 		},
 			[]string{"ff:budget:{b:7}:budget_id of test"},
 			[]string{"budget_id of test", "1", "name of test", "key of test", "namespace of test", "scope_type of test", "scope_id of test", "effect of test", "1", "1500", "declared of test", "12", "2", "name of test", "5", "5", "name of test", "5", "5", "2", "kind of test", "dimension of test", "7", "id of test", "1", "1", "1500", "flow_id of test", "node of test", "8", "kind of test", "dimension of test", "7", "id of test", "1", "1", "1500", "flow_id of test", "node of test", "8"}},
 		{"ffx2_set_budget", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, SetBudgetCall{Partition: enginecore.Partition{Family: enginecore.BudgetFamily, Index: 7}, BudgetID: "budget_id of test", BudgetDeclaration: BudgetDeclaration{Name: "name of test", Key: "key of test", Namespace: "namespace of test", ScopeType: "scope_type of test", ScopeID: "scope_id of test", Effect: "effect of test", Wide: true, Interval: 1500 * time.Millisecond, Declared: "declared of test", DeclaredAt: 12}, OnlyNew: true, Compare: true, OldEffect: "old_effect of test", OldInterval: 1500 * time.Millisecond, OldPinned: true, Dims: []SetBudgetDim{{Name: "name of test", Hard: 5, Soft: 5}, {Name: "name of test", Hard: 5, Soft: 5}}, OldDims: []SetBudgetOldDim{{Name: "name of test", Hard: 5, Soft: 5}, {Name: "name of test", Hard: 5, Soft: 5}}})
+			return Wire(k, SetBudgetCall{Partition: keyspace.Partition{Family: keyspace.BudgetFamily, Index: 7}, BudgetID: "budget_id of test", BudgetDeclaration: BudgetDeclaration{Name: "name of test", Key: "key of test", Namespace: "namespace of test", ScopeType: "scope_type of test", ScopeID: "scope_id of test", Effect: "effect of test", Wide: true, Interval: 1500 * time.Millisecond, Declared: "declared of test", DeclaredAt: 12}, OnlyNew: true, Compare: true, OldEffect: "old_effect of test", OldInterval: 1500 * time.Millisecond, OldPinned: true, Dims: []SetBudgetDim{{Name: "name of test", Hard: 5, Soft: 5}, {Name: "name of test", Hard: 5, Soft: 5}}, OldDims: []SetBudgetOldDim{{Name: "name of test", Hard: 5, Soft: 5}, {Name: "name of test", Hard: 5, Soft: 5}}})
 		},
 			[]string{"ff:budget:{b:7}:budget_id of test"},
 			[]string{"budget_id of test", "name of test", "key of test", "namespace of test", "scope_type of test", "scope_id of test", "effect of test", "1", "1500", "declared of test", "12", "1", "1", "old_effect of test", "1500", "1", "2", "name of test", "5", "5", "name of test", "5", "5", "2", "name of test", "5", "5", "name of test", "5", "5"}},
 		{"ffx2_write_schedule", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, WriteScheduleCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test", Version: 8, WriteID: "write_id of test", State: []byte("\x00\xff\r\nstate"), DueAt: time.UnixMilli(1795188498438).UTC(), Spec: []byte("\x00\xff\r\nspec"), Plan: "plan of test", Definition: []byte("\x00\xff\r\ndefinition"), Input: []byte("\x00\xff\r\ninput"), DroppedPlans: "dropped_plans of test", Keeper: "keeper of test", History: []string{"history of test", "history2 of test"}})
+			return Wire(k, WriteScheduleCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test", Version: 8, WriteID: "write_id of test", State: []byte("\x00\xff\r\nstate"), DueAt: time.UnixMilli(1795188498438).UTC(), Spec: []byte("\x00\xff\r\nspec"), Plan: "plan of test", Definition: []byte("\x00\xff\r\ndefinition"), Input: []byte("\x00\xff\r\ninput"), DroppedPlans: "dropped_plans of test", Keeper: "keeper of test", History: []string{"history of test", "history2 of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"schedule_id of test", "8", "write_id of test", "\x00\xff\r\nstate", "1795188498438", "\x00\xff\r\nspec", "plan of test", "\x00\xff\r\ndefinition", "\x00\xff\r\ninput", "dropped_plans of test", "keeper of test", "history of test", "history2 of test"}},
 		{"ffx2_read_schedule", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ReadScheduleCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test", History: 8})
+			return Wire(k, ReadScheduleCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test", History: 8})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"schedule_id of test", "8"}},
 		{"ffx2_read_schedule_plan", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ReadSchedulePlanCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test", Plan: "plan of test", WithDefinition: true})
+			return Wire(k, ReadSchedulePlanCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test", Plan: "plan of test", WithDefinition: true})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"schedule_id of test", "plan of test", "1"}},
 		{"ffx2_delete_schedule", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, DeleteScheduleCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test", Version: 8, Plans: []string{"plans of test", "plans2 of test"}})
+			return Wire(k, DeleteScheduleCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test", Version: 8, Plans: []string{"plans of test", "plans2 of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"schedule_id of test", "8", "plans of test", "plans2 of test"}},
 		{"ffx2_forget_fires", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ForgetFiresCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test"})
+			return Wire(k, ForgetFiresCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"schedule_id of test"}},
 		{"ffx2_list_schedules", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ListSchedulesCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Cursor: "cursor of test"})
+			return Wire(k, ListSchedulesCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"cursor of test"}},
 		{"ffx2_read_run_key", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ReadRunKeyCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, RunKeyID: "run_key_id of test"})
+			return Wire(k, ReadRunKeyCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, RunKeyID: "run_key_id of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"run_key_id of test"}},
 		{"ffx2_add_api_token", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, AddAPITokenCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", TokenName: "token_name of test", About: []byte("\x00\xff\r\nabout")})
+			return Wire(k, AddAPITokenCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", TokenName: "token_name of test", About: []byte("\x00\xff\r\nabout")})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "token_name of test", "\x00\xff\r\nabout"}},
 		{"ffx2_list_api_tokens", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ListAPITokensCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test"})
+			return Wire(k, ListAPITokensCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test"}},
 		{"ffx2_remove_api_token", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, RemoveAPITokenCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", TokenName: "token_name of test"})
+			return Wire(k, RemoveAPITokenCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", TokenName: "token_name of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "token_name of test"}},
 		{"ffx2_add_api_session", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, AddAPISessionCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", SessionID: "session_id of test", Owner: "owner of test", About: []byte("\x00\xff\r\nabout"), TTL: 1500 * time.Millisecond})
+			return Wire(k, AddAPISessionCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", SessionID: "session_id of test", Owner: "owner of test", About: []byte("\x00\xff\r\nabout"), TTL: 1500 * time.Millisecond})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "session_id of test", "owner of test", "\x00\xff\r\nabout", "1500"}},
 		{"ffx2_read_api_session", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ReadAPISessionCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", SessionID: "session_id of test"})
+			return Wire(k, ReadAPISessionCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", SessionID: "session_id of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "session_id of test"}},
 		{"ffx2_list_api_sessions", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ListAPISessionsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", Limit: 6, Cursor: "cursor of test"})
+			return Wire(k, ListAPISessionsCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", Limit: 6, Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "6", "cursor of test"}},
 		{"ffx2_remove_api_session", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, RemoveAPISessionCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", SessionID: "session_id of test"})
+			return Wire(k, RemoveAPISessionCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", SessionID: "session_id of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "session_id of test"}},
 		{"ffx2_begin_api_request", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, BeginAPIRequestCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", Owner: "owner of test", RequestKey: "request_key of test", Digest: "digest of test"})
+			return Wire(k, BeginAPIRequestCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", Owner: "owner of test", RequestKey: "request_key of test", Digest: "digest of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "owner of test", "request_key of test", "digest of test"}},
 		{"ffx2_end_api_request", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, EndAPIRequestCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", Owner: "owner of test", RequestKey: "request_key of test", Digest: "digest of test", Stored: "stored of test"})
+			return Wire(k, EndAPIRequestCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", Owner: "owner of test", RequestKey: "request_key of test", Digest: "digest of test", Stored: "stored of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "owner of test", "request_key of test", "digest of test", "stored of test"}},
 		{"ffx2_audit", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, AuditCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", EntryID: "entry_id of test", Actor: "actor of test", Action: "action of test", Name: "name of test", Detail: "detail of test", Failure: "failure of test"})
+			return Wire(k, AuditCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", EntryID: "entry_id of test", Actor: "actor of test", Action: "action of test", Name: "name of test", Detail: "detail of test", Failure: "failure of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "entry_id of test", "actor of test", "action of test", "name of test", "detail of test", "failure of test"}},
 		{"ffx2_read_audit", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ReadAuditCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", Limit: 6, After: time.UnixMilli(1795188498438).UTC(), Before: time.UnixMilli(1795188498438).UTC(), Cursor: "cursor of test"})
+			return Wire(k, ReadAuditCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", Limit: 6, After: time.UnixMilli(1795188498438).UTC(), Before: time.UnixMilli(1795188498438).UTC(), Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "6", "1795188498438", "1795188498438", "cursor of test"}},
 		{"ffx2_hold_failure_hook", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, HoldFailureHookCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", Hook: "hook of test", Holder: "holder of test", HoldMs: 8, Cursor: "cursor of test"})
+			return Wire(k, HoldFailureHookCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", Hook: "hook of test", Holder: "holder of test", HoldMs: 8, Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "hook of test", "holder of test", "8", "cursor of test"}},
 		{"ffx2_publish_flow", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, PublishFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", FlowName: "flow_name of test", GraphHash: "graph_hash of test", Digest: "digest of test", Actor: "actor of test", About: []byte("\x00\xff\r\nabout"), Definition: []byte("\x00\xff\r\ndefinition"), InputSchema: []byte("\x00\xff\r\ninput_schema"), ResultSchema: []byte("\x00\xff\r\nresult_schema")})
+			return Wire(k, PublishFlowCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", FlowName: "flow_name of test", GraphHash: "graph_hash of test", Digest: "digest of test", Actor: "actor of test", About: []byte("\x00\xff\r\nabout"), Definition: []byte("\x00\xff\r\ndefinition"), InputSchema: []byte("\x00\xff\r\ninput_schema"), ResultSchema: []byte("\x00\xff\r\nresult_schema")})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "flow_name of test", "graph_hash of test", "digest of test", "actor of test", "\x00\xff\r\nabout", "\x00\xff\r\ndefinition", "\x00\xff\r\ninput_schema", "\x00\xff\r\nresult_schema"}},
 		{"ffx2_read_published", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ReadPublishedCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", FlowName: "flow_name of test", KnownDigest: "known_digest of test"})
+			return Wire(k, ReadPublishedCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", FlowName: "flow_name of test", KnownDigest: "known_digest of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "flow_name of test", "known_digest of test"}},
 		{"ffx2_list_published", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ListPublishedCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", Cursor: "cursor of test"})
+			return Wire(k, ListPublishedCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "cursor of test"}},
 		{"ffx2_withdraw_flow", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, WithdrawFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", FlowName: "flow_name of test"})
+			return Wire(k, WithdrawFlowCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", FlowName: "flow_name of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "flow_name of test"}},
 		{"ffx2_report_worker", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ReportWorkerCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, TTL: 1500 * time.Millisecond, Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout"), BuildID: "build_id of test", Build: []byte("\x00\xff\r\nbuild"), Started: []byte("\x00\xff\r\nstarted")})
+			return Wire(k, ReportWorkerCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, TTL: 1500 * time.Millisecond, Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout"), BuildID: "build_id of test", Build: []byte("\x00\xff\r\nbuild"), Started: []byte("\x00\xff\r\nstarted")})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"worker_instance_id of test", "state of test", "5", "1500", "lanes of test", "kinds of test", "\x00\xff\r\nabout", "build_id of test", "\x00\xff\r\nbuild", "\x00\xff\r\nstarted"}},
 		{"ffx2_drain_worker", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, DrainWorkerCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", Actor: "actor of test"})
+			return Wire(k, DrainWorkerCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", Actor: "actor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"worker_instance_id of test", "actor of test"}},
 		{"ffx2_list_workers", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ListWorkersCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Cursor: "cursor of test", Gone: true})
+			return Wire(k, ListWorkersCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Cursor: "cursor of test", Gone: true})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"cursor of test", "1"}},
 		{"ffx2_find_workers", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, FindWorkersCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Queries: []FindWorkersQuery{{LaneID: "lane_id of test", Kind: "kind of test"}, {LaneID: "lane_id of test", Kind: "kind of test"}}})
+			return Wire(k, FindWorkersCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Queries: []FindWorkersQuery{{LaneID: "lane_id of test", Kind: "kind of test"}, {LaneID: "lane_id of test", Kind: "kind of test"}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"2", "lane_id of test", "kind of test", "lane_id of test", "kind of test"}},
 		{"ffx2_read_builds", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ReadBuildsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, BuildIDs: []string{"build_ids of test", "build_ids2 of test"}})
+			return Wire(k, ReadBuildsCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, BuildIDs: []string{"build_ids of test", "build_ids2 of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"build_ids of test", "build_ids2 of test"}},
@@ -857,57 +858,57 @@ func goldenCalls() []goldenCall {
 			nil,
 			nil},
 		{"ffx2_count_members", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, CountMembersCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Limit: 6, MoreThan: 10, Cursor: "cursor of test"})
+			return Wire(k, CountMembersCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Limit: 6, MoreThan: 10, Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"6", "10", "cursor of test"}},
 		{"ffx2_reconcile_quotas", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ReconcileQuotasCall{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: 7}, Limit: 6, Cursor: "cursor of test"})
+			return Wire(k, ReconcileQuotasCall{Partition: keyspace.Partition{Family: keyspace.QuotaFamily, Index: 7}, Limit: 6, Cursor: "cursor of test"})
 		},
 			[]string{"ff:idx:{q:7}:quota_policies"},
 			[]string{"6", "cursor of test"}},
 		{"ffx2_drop_admissions", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, DropAdmissionsCall{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: 7}, Admissions: []DropAdmissionsAdmission{{QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", AdmittedAt: "admitted_at of test", Guarded: true}, {QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", AdmittedAt: "admitted_at of test", Guarded: true}}})
+			return Wire(k, DropAdmissionsCall{Partition: keyspace.Partition{Family: keyspace.QuotaFamily, Index: 7}, Admissions: []DropAdmissionsAdmission{{QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", AdmittedAt: "admitted_at of test", Guarded: true}, {QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", AdmittedAt: "admitted_at of test", Guarded: true}}})
 		},
 			[]string{"ff:idx:{q:7}:quota_policies"},
 			[]string{"2", "quota_policy_id of test", "execution of test", "admitted_at of test", "1", "quota_policy_id of test", "execution of test", "admitted_at of test", "1"}},
 		{"ffx2_reconcile_budgets", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ReconcileBudgetsCall{Partition: enginecore.Partition{Family: enginecore.BudgetFamily, Index: 7}, Limit: 6, Cursor: "cursor of test"})
+			return Wire(k, ReconcileBudgetsCall{Partition: keyspace.Partition{Family: keyspace.BudgetFamily, Index: 7}, Limit: 6, Cursor: "cursor of test"})
 		},
 			[]string{"ff:idx:{b:7}:budget_policies"},
 			[]string{"6", "cursor of test"}},
 		{"ffx2_reconcile", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ReconcileCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Limit: 6, Cursor: "cursor of test", Lanes: []ReconcileLane{{LaneID: "lane_id of test"}, {LaneID: "lane_id of test"}}, Workers: []ReconcileWorker{{WorkerInstanceID: "worker_instance_id of test"}, {WorkerInstanceID: "worker_instance_id of test"}}})
+			return Wire(k, ReconcileCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Limit: 6, Cursor: "cursor of test", Lanes: []ReconcileLane{{LaneID: "lane_id of test"}, {LaneID: "lane_id of test"}}, Workers: []ReconcileWorker{{WorkerInstanceID: "worker_instance_id of test"}, {WorkerInstanceID: "worker_instance_id of test"}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"6", "cursor of test", "2", "lane_id of test", "lane_id of test", "2", "worker_instance_id of test", "worker_instance_id of test"}},
 		{"ffx2_reconcile_edges", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ReconcileEdgesCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Limit: 6, Cursor: "cursor of test", Lanes: []enginecore.LaneID{"lanes of test", "lanes2 of test"}})
+			return Wire(k, ReconcileEdgesCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Limit: 6, Cursor: "cursor of test", Lanes: []enginecore.LaneID{"lanes of test", "lanes2 of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"6", "cursor of test", "lanes of test", "lanes2 of test"}},
 		{"ffx2_check_keys", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, CheckKeysCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Limit: 6, Found: []CheckKeysFound{{Kind: "kind of test", Name: "name of test", Cursor: "cursor of test"}, {Kind: "kind of test", Name: "name of test", Cursor: "cursor of test"}}})
+			return Wire(k, CheckKeysCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Limit: 6, Found: []CheckKeysFound{{Kind: "kind of test", Name: "name of test", Cursor: "cursor of test"}, {Kind: "kind of test", Name: "name of test", Cursor: "cursor of test"}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"6", "2", "kind of test", "name of test", "cursor of test", "kind of test", "name of test", "cursor of test"}},
 		{"ffx2_reconcile_siblings", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ReconcileSiblingsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Limit: 6, Cursor: "cursor of test"})
+			return Wire(k, ReconcileSiblingsCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Limit: 6, Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"6", "cursor of test"}},
 		{"ffx2_tick", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, TickCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Limit: 6, Lanes: []enginecore.LaneID{"lanes of test", "lanes2 of test"}})
+			return Wire(k, TickCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Limit: 6, Lanes: []enginecore.LaneID{"lanes of test", "lanes2 of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"6", "lanes of test", "lanes2 of test"}},
 		{"ffx2_keep", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, KeepCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Limit: 6, Task: "task of test", SiblingNamespace: "sibling_namespace of test", SiblingTag: "sibling_tag of test", SiblingTagValue: "sibling_tag_value of test", Quiet: true, Keeper: "keeper of test", TakesOver: true, Lanes: []enginecore.LaneID{"lanes of test", "lanes2 of test"}})
+			return Wire(k, KeepCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Limit: 6, Task: "task of test", SiblingNamespace: "sibling_namespace of test", SiblingTag: "sibling_tag of test", SiblingTagValue: "sibling_tag_value of test", Quiet: true, Keeper: "keeper of test", TakesOver: true, Lanes: []enginecore.LaneID{"lanes of test", "lanes2 of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"6", "task of test", "sibling_namespace of test", "sibling_tag of test", "sibling_tag_value of test", "1", "keeper of test", "1", "lanes of test", "lanes2 of test"}},
 		{"ffx2_end_leases", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, EndLeasesCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}})
+			return Wire(k, EndLeasesCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			nil},
@@ -1863,7 +1864,7 @@ func goldenReplies() []goldenReply {
 			TickReply{Status: StatusOK, Now: time.UnixMilli(1795188498438).UTC(), NextDueAt: time.UnixMilli(1795188498438).UTC(), More: true, Promoted: 9, LeasesExpired: 15, AttemptsTimedOut: 19, DeadlinesExpired: 18, Cancelled: 10, Propagated: 11, SuspensionsExpired: 20, WaitpointsClosed: 18, Purged: 7, Candidates: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}}},
 		{"ffx2_keep OK", []any{1, "OK", "1795188498438", "1795188498438", "1", []any{[]any{"task of test", "5", "1500"}, []any{"task of test", "5", "1500"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}, []any{"schedules of test", "schedules of test"}, []any{[]any{"kind of test", "flow_id of test", "parent_execution_id of test", "5", "outcome of test", "reason of test"}, []any{"kind of test", "flow_id of test", "parent_execution_id of test", "5", "outcome of test", "reason of test"}}, "10", []any{[]any{"disposition of test", "6"}, []any{"disposition of test", "6"}}, []any{"bulk_jobs of test", "bulk_jobs of test"}, "11", []any{[]any{"task of test", "item of test", "error of test"}, []any{"task of test", "item of test", "error of test"}}, []any{[]any{"reason of test", "6"}, []any{"reason of test", "6"}}},
 			func(m message) (any, error) { return decodeReply(KeepCall{}.info(), m, KeepCall{}.decode) },
-			KeepReply{Status: StatusOK, Now: time.UnixMilli(1795188498438).UTC(), NextDueAt: time.UnixMilli(1795188498438).UTC(), More: true, Done: []TaskDone{{Task: "task of test", Done: 5, Lag: 1500 * time.Millisecond}, {Task: "task of test", Done: 5, Lag: 1500 * time.Millisecond}}, Candidates: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}, Schedules: []enginecore.ScheduleID{"schedules of test", "schedules of test"}, RelayEntries: []RelayEntry{{Kind: "kind of test", FlowID: "flow_id of test", ParentExecutionID: "parent_execution_id of test", Ends: 5, Outcome: "outcome of test", Reason: "reason of test"}, {Kind: "kind of test", FlowID: "flow_id of test", ParentExecutionID: "parent_execution_id of test", Ends: 5, Outcome: "outcome of test", Reason: "reason of test"}}, Unchecked: 10, Siblings: []SiblingCount{{Disposition: "disposition of test", Count: 6}, {Disposition: "disposition of test", Count: 6}}, BulkJobs: []enginecore.BulkJobID{"bulk_jobs of test", "bulk_jobs of test"}, NowMicros: 11, Faults: []ItemFault{{Task: "task of test", Item: "item of test", Error: "error of test"}, {Task: "task of test", Item: "item of test", Error: "error of test"}}, Dispatched: []SiblingDispatch{{Reason: "reason of test", Count: 6}, {Reason: "reason of test", Count: 6}}}},
+			KeepReply{Status: StatusOK, Now: time.UnixMilli(1795188498438).UTC(), NextDueAt: time.UnixMilli(1795188498438).UTC(), More: true, Done: []TaskDone{{Task: "task of test", Done: 5, Lag: 1500 * time.Millisecond}, {Task: "task of test", Done: 5, Lag: 1500 * time.Millisecond}}, Candidates: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}, Schedules: []keyspace.ScheduleID{"schedules of test", "schedules of test"}, RelayEntries: []RelayEntry{{Kind: "kind of test", FlowID: "flow_id of test", ParentExecutionID: "parent_execution_id of test", Ends: 5, Outcome: "outcome of test", Reason: "reason of test"}, {Kind: "kind of test", FlowID: "flow_id of test", ParentExecutionID: "parent_execution_id of test", Ends: 5, Outcome: "outcome of test", Reason: "reason of test"}}, Unchecked: 10, Siblings: []SiblingCount{{Disposition: "disposition of test", Count: 6}, {Disposition: "disposition of test", Count: 6}}, BulkJobs: []keyspace.BulkJobID{"bulk_jobs of test", "bulk_jobs of test"}, NowMicros: 11, Faults: []ItemFault{{Task: "task of test", Item: "item of test", Error: "error of test"}, {Task: "task of test", Item: "item of test", Error: "error of test"}}, Dispatched: []SiblingDispatch{{Reason: "reason of test", Count: 6}, {Reason: "reason of test", Count: 6}}}},
 		{"ffx2_end_leases OK", []any{1, "OK", "6", "1"},
 			func(m message) (any, error) { return decodeReply(EndLeasesCall{}.info(), m, EndLeasesCall{}.decode) },
 			EndLeasesReply{Status: StatusOK, Ended: 6, More: true}},
@@ -1933,157 +1934,157 @@ func bytesCalls() []bytesCall {
 			return args, err
 		}},
 		{"ffx2_put_graph definition", 5, func(k Keys, b []byte) ([]string, error) {
-			c := PutGraphCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Graph: "graph of test", First: 6, Last: true, Edges: 6, Result: 7, Definition: []byte("\x00\xff\r\ndefinition"), Budgets: []byte("\x00\xff\r\nbudgets"), Blocking: "blocking of test", Nodes: []PutGraphNode{{Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond, Delay: 1500 * time.Millisecond, Wait: []byte("\x00\xff\r\nwait"), Join: "join of test", Ups: []byte("\x00\xff\r\nups"), Downs: []byte("\x00\xff\r\ndowns"), Limits: "limits of test"}, {Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond, Delay: 1500 * time.Millisecond, Wait: []byte("\x00\xff\r\nwait"), Join: "join of test", Ups: []byte("\x00\xff\r\nups"), Downs: []byte("\x00\xff\r\ndowns"), Limits: "limits of test"}}}
+			c := PutGraphCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Graph: "graph of test", First: 6, Last: true, Edges: 6, Result: 7, Definition: []byte("\x00\xff\r\ndefinition"), Budgets: []byte("\x00\xff\r\nbudgets"), Blocking: "blocking of test", Nodes: []PutGraphNode{{Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond, Delay: 1500 * time.Millisecond, Wait: []byte("\x00\xff\r\nwait"), Join: "join of test", Ups: []byte("\x00\xff\r\nups"), Downs: []byte("\x00\xff\r\ndowns"), Limits: "limits of test"}, {Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond, Delay: 1500 * time.Millisecond, Wait: []byte("\x00\xff\r\nwait"), Join: "join of test", Ups: []byte("\x00\xff\r\nups"), Downs: []byte("\x00\xff\r\ndowns"), Limits: "limits of test"}}}
 			c.Definition = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
 		{"ffx2_put_graph budgets", 6, func(k Keys, b []byte) ([]string, error) {
-			c := PutGraphCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Graph: "graph of test", First: 6, Last: true, Edges: 6, Result: 7, Definition: []byte("\x00\xff\r\ndefinition"), Budgets: []byte("\x00\xff\r\nbudgets"), Blocking: "blocking of test", Nodes: []PutGraphNode{{Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond, Delay: 1500 * time.Millisecond, Wait: []byte("\x00\xff\r\nwait"), Join: "join of test", Ups: []byte("\x00\xff\r\nups"), Downs: []byte("\x00\xff\r\ndowns"), Limits: "limits of test"}, {Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond, Delay: 1500 * time.Millisecond, Wait: []byte("\x00\xff\r\nwait"), Join: "join of test", Ups: []byte("\x00\xff\r\nups"), Downs: []byte("\x00\xff\r\ndowns"), Limits: "limits of test"}}}
+			c := PutGraphCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Graph: "graph of test", First: 6, Last: true, Edges: 6, Result: 7, Definition: []byte("\x00\xff\r\ndefinition"), Budgets: []byte("\x00\xff\r\nbudgets"), Blocking: "blocking of test", Nodes: []PutGraphNode{{Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond, Delay: 1500 * time.Millisecond, Wait: []byte("\x00\xff\r\nwait"), Join: "join of test", Ups: []byte("\x00\xff\r\nups"), Downs: []byte("\x00\xff\r\ndowns"), Limits: "limits of test"}, {Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond, Delay: 1500 * time.Millisecond, Wait: []byte("\x00\xff\r\nwait"), Join: "join of test", Ups: []byte("\x00\xff\r\nups"), Downs: []byte("\x00\xff\r\ndowns"), Limits: "limits of test"}}}
 			c.Budgets = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
 		{"ffx2_complete result", 4, func(k Keys, b []byte) ([]string, error) {
-			c := CompleteCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Result: []byte("\x00\xff\r\nresult"), ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}}
+			c := CompleteCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Result: []byte("\x00\xff\r\nresult"), ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}}
 			c.Result = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
 		{"ffx2_continue_as_new state", 5, func(k Keys, b []byte) ([]string, error) {
-			c := ContinueAsNewCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Generation: 11, State: []byte("\x00\xff\r\nstate"), ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}}
+			c := ContinueAsNewCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Generation: 11, State: []byte("\x00\xff\r\nstate"), ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}}
 			c.State = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
 		{"ffx2_fail details", 11, func(k Keys, b []byte) ([]string, error) {
-			c := FailCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", AttemptIndex: 14, Reason: "reason of test", Category: "category of test", Retryable: true, RetryAfter: 1500 * time.Millisecond, JitterPermille: 16, Stack: "stack of test", Details: []byte("\x00\xff\r\ndetails")}
+			c := FailCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", AttemptIndex: 14, Reason: "reason of test", Category: "category of test", Retryable: true, RetryAfter: 1500 * time.Millisecond, JitterPermille: 16, Stack: "stack of test", Details: []byte("\x00\xff\r\ndetails")}
 			c.Details = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
 		{"ffx2_suspend condition", 7, func(k Keys, b []byte) ([]string, error) {
-			c := SuspendCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", SuspensionID: "suspension_id of test", WaitpointKey: "waitpoint_key of test", Condition: []byte("\x00\xff\r\ncondition"), Timeout: 1500 * time.Millisecond, TimeoutBehavior: "timeout_behavior of test", Collect: true, About: []byte("\x00\xff\r\nabout"), ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}}
+			c := SuspendCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", SuspensionID: "suspension_id of test", WaitpointKey: "waitpoint_key of test", Condition: []byte("\x00\xff\r\ncondition"), Timeout: 1500 * time.Millisecond, TimeoutBehavior: "timeout_behavior of test", Collect: true, About: []byte("\x00\xff\r\nabout"), ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}}
 			c.Condition = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
 		{"ffx2_suspend about", 11, func(k Keys, b []byte) ([]string, error) {
-			c := SuspendCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", SuspensionID: "suspension_id of test", WaitpointKey: "waitpoint_key of test", Condition: []byte("\x00\xff\r\ncondition"), Timeout: 1500 * time.Millisecond, TimeoutBehavior: "timeout_behavior of test", Collect: true, About: []byte("\x00\xff\r\nabout"), ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}}
+			c := SuspendCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", SuspensionID: "suspension_id of test", WaitpointKey: "waitpoint_key of test", Condition: []byte("\x00\xff\r\ncondition"), Timeout: 1500 * time.Millisecond, TimeoutBehavior: "timeout_behavior of test", Collect: true, About: []byte("\x00\xff\r\nabout"), ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}}
 			c.About = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
 		{"ffx2_record_step value", 5, func(k Keys, b []byte) ([]string, error) {
-			c := RecordStepCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", Value: []byte("\x00\xff\r\nvalue")}
+			c := RecordStepCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", Value: []byte("\x00\xff\r\nvalue")}
 			c.Value = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
 		{"ffx2_open_waitpoint about", 8, func(k Keys, b []byte) ([]string, error) {
-			c := OpenWaitpointCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", WaitpointID: "waitpoint_id of test", WaitpointKey: "waitpoint_key of test", ExpiresIn: 1500 * time.Millisecond, About: []byte("\x00\xff\r\nabout")}
+			c := OpenWaitpointCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", WaitpointID: "waitpoint_id of test", WaitpointKey: "waitpoint_key of test", ExpiresIn: 1500 * time.Millisecond, About: []byte("\x00\xff\r\nabout")}
 			c.About = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
 		{"ffx2_end_wait result", 3, func(k Keys, b []byte) ([]string, error) {
-			c := EndWaitCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", Resume: true, Result: []byte("\x00\xff\r\nresult"), Reason: "reason of test", Actor: "actor of test", Namespace: "namespace of test", FlowID: "flow_id of test", Checked: "checked of test"}
+			c := EndWaitCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", Resume: true, Result: []byte("\x00\xff\r\nresult"), Reason: "reason of test", Actor: "actor of test", Namespace: "namespace of test", FlowID: "flow_id of test", Checked: "checked of test"}
 			c.Result = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
 		{"ffx2_start_bulk_job spec", 2, func(k Keys, b []byte) ([]string, error) {
-			c := StartBulkJobCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, BulkJobID: "bulk_job_id of test", Namespace: "namespace of test", Spec: []byte("\x00\xff\r\nspec")}
+			c := StartBulkJobCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, BulkJobID: "bulk_job_id of test", Namespace: "namespace of test", Spec: []byte("\x00\xff\r\nspec")}
 			c.Spec = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
 		{"ffx2_save_bulk_job progress", 2, func(k Keys, b []byte) ([]string, error) {
-			c := SaveBulkJobCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, BulkJobID: "bulk_job_id of test", Claimant: "claimant of test", Progress: []byte("\x00\xff\r\nprogress"), DueAt: time.UnixMilli(1795188498438).UTC(), Completed: true}
+			c := SaveBulkJobCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, BulkJobID: "bulk_job_id of test", Claimant: "claimant of test", Progress: []byte("\x00\xff\r\nprogress"), DueAt: time.UnixMilli(1795188498438).UTC(), Completed: true}
 			c.Progress = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
 		{"ffx2_put_live_value value", 5, func(k Keys, b []byte) ([]string, error) {
-			c := PutLiveValueCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", ValueKey: "value_key of test", Value: []byte("\x00\xff\r\nvalue")}
+			c := PutLiveValueCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", ValueKey: "value_key of test", Value: []byte("\x00\xff\r\nvalue")}
 			c.Value = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
 		{"ffx2_write_schedule state", 3, func(k Keys, b []byte) ([]string, error) {
-			c := WriteScheduleCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test", Version: 8, WriteID: "write_id of test", State: []byte("\x00\xff\r\nstate"), DueAt: time.UnixMilli(1795188498438).UTC(), Spec: []byte("\x00\xff\r\nspec"), Plan: "plan of test", Definition: []byte("\x00\xff\r\ndefinition"), Input: []byte("\x00\xff\r\ninput"), DroppedPlans: "dropped_plans of test", Keeper: "keeper of test", History: []string{"history of test", "history2 of test"}}
+			c := WriteScheduleCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test", Version: 8, WriteID: "write_id of test", State: []byte("\x00\xff\r\nstate"), DueAt: time.UnixMilli(1795188498438).UTC(), Spec: []byte("\x00\xff\r\nspec"), Plan: "plan of test", Definition: []byte("\x00\xff\r\ndefinition"), Input: []byte("\x00\xff\r\ninput"), DroppedPlans: "dropped_plans of test", Keeper: "keeper of test", History: []string{"history of test", "history2 of test"}}
 			c.State = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
 		{"ffx2_write_schedule spec", 5, func(k Keys, b []byte) ([]string, error) {
-			c := WriteScheduleCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test", Version: 8, WriteID: "write_id of test", State: []byte("\x00\xff\r\nstate"), DueAt: time.UnixMilli(1795188498438).UTC(), Spec: []byte("\x00\xff\r\nspec"), Plan: "plan of test", Definition: []byte("\x00\xff\r\ndefinition"), Input: []byte("\x00\xff\r\ninput"), DroppedPlans: "dropped_plans of test", Keeper: "keeper of test", History: []string{"history of test", "history2 of test"}}
+			c := WriteScheduleCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test", Version: 8, WriteID: "write_id of test", State: []byte("\x00\xff\r\nstate"), DueAt: time.UnixMilli(1795188498438).UTC(), Spec: []byte("\x00\xff\r\nspec"), Plan: "plan of test", Definition: []byte("\x00\xff\r\ndefinition"), Input: []byte("\x00\xff\r\ninput"), DroppedPlans: "dropped_plans of test", Keeper: "keeper of test", History: []string{"history of test", "history2 of test"}}
 			c.Spec = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
 		{"ffx2_write_schedule definition", 7, func(k Keys, b []byte) ([]string, error) {
-			c := WriteScheduleCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test", Version: 8, WriteID: "write_id of test", State: []byte("\x00\xff\r\nstate"), DueAt: time.UnixMilli(1795188498438).UTC(), Spec: []byte("\x00\xff\r\nspec"), Plan: "plan of test", Definition: []byte("\x00\xff\r\ndefinition"), Input: []byte("\x00\xff\r\ninput"), DroppedPlans: "dropped_plans of test", Keeper: "keeper of test", History: []string{"history of test", "history2 of test"}}
+			c := WriteScheduleCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test", Version: 8, WriteID: "write_id of test", State: []byte("\x00\xff\r\nstate"), DueAt: time.UnixMilli(1795188498438).UTC(), Spec: []byte("\x00\xff\r\nspec"), Plan: "plan of test", Definition: []byte("\x00\xff\r\ndefinition"), Input: []byte("\x00\xff\r\ninput"), DroppedPlans: "dropped_plans of test", Keeper: "keeper of test", History: []string{"history of test", "history2 of test"}}
 			c.Definition = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
 		{"ffx2_write_schedule input", 8, func(k Keys, b []byte) ([]string, error) {
-			c := WriteScheduleCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test", Version: 8, WriteID: "write_id of test", State: []byte("\x00\xff\r\nstate"), DueAt: time.UnixMilli(1795188498438).UTC(), Spec: []byte("\x00\xff\r\nspec"), Plan: "plan of test", Definition: []byte("\x00\xff\r\ndefinition"), Input: []byte("\x00\xff\r\ninput"), DroppedPlans: "dropped_plans of test", Keeper: "keeper of test", History: []string{"history of test", "history2 of test"}}
+			c := WriteScheduleCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test", Version: 8, WriteID: "write_id of test", State: []byte("\x00\xff\r\nstate"), DueAt: time.UnixMilli(1795188498438).UTC(), Spec: []byte("\x00\xff\r\nspec"), Plan: "plan of test", Definition: []byte("\x00\xff\r\ndefinition"), Input: []byte("\x00\xff\r\ninput"), DroppedPlans: "dropped_plans of test", Keeper: "keeper of test", History: []string{"history of test", "history2 of test"}}
 			c.Input = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
 		{"ffx2_add_api_token about", 2, func(k Keys, b []byte) ([]string, error) {
-			c := AddAPITokenCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", TokenName: "token_name of test", About: []byte("\x00\xff\r\nabout")}
+			c := AddAPITokenCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", TokenName: "token_name of test", About: []byte("\x00\xff\r\nabout")}
 			c.About = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
 		{"ffx2_add_api_session about", 3, func(k Keys, b []byte) ([]string, error) {
-			c := AddAPISessionCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", SessionID: "session_id of test", Owner: "owner of test", About: []byte("\x00\xff\r\nabout"), TTL: 1500 * time.Millisecond}
+			c := AddAPISessionCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", SessionID: "session_id of test", Owner: "owner of test", About: []byte("\x00\xff\r\nabout"), TTL: 1500 * time.Millisecond}
 			c.About = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
 		{"ffx2_publish_flow about", 5, func(k Keys, b []byte) ([]string, error) {
-			c := PublishFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", FlowName: "flow_name of test", GraphHash: "graph_hash of test", Digest: "digest of test", Actor: "actor of test", About: []byte("\x00\xff\r\nabout"), Definition: []byte("\x00\xff\r\ndefinition"), InputSchema: []byte("\x00\xff\r\ninput_schema"), ResultSchema: []byte("\x00\xff\r\nresult_schema")}
+			c := PublishFlowCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", FlowName: "flow_name of test", GraphHash: "graph_hash of test", Digest: "digest of test", Actor: "actor of test", About: []byte("\x00\xff\r\nabout"), Definition: []byte("\x00\xff\r\ndefinition"), InputSchema: []byte("\x00\xff\r\ninput_schema"), ResultSchema: []byte("\x00\xff\r\nresult_schema")}
 			c.About = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
 		{"ffx2_publish_flow definition", 6, func(k Keys, b []byte) ([]string, error) {
-			c := PublishFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", FlowName: "flow_name of test", GraphHash: "graph_hash of test", Digest: "digest of test", Actor: "actor of test", About: []byte("\x00\xff\r\nabout"), Definition: []byte("\x00\xff\r\ndefinition"), InputSchema: []byte("\x00\xff\r\ninput_schema"), ResultSchema: []byte("\x00\xff\r\nresult_schema")}
+			c := PublishFlowCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", FlowName: "flow_name of test", GraphHash: "graph_hash of test", Digest: "digest of test", Actor: "actor of test", About: []byte("\x00\xff\r\nabout"), Definition: []byte("\x00\xff\r\ndefinition"), InputSchema: []byte("\x00\xff\r\ninput_schema"), ResultSchema: []byte("\x00\xff\r\nresult_schema")}
 			c.Definition = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
 		{"ffx2_publish_flow input_schema", 7, func(k Keys, b []byte) ([]string, error) {
-			c := PublishFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", FlowName: "flow_name of test", GraphHash: "graph_hash of test", Digest: "digest of test", Actor: "actor of test", About: []byte("\x00\xff\r\nabout"), Definition: []byte("\x00\xff\r\ndefinition"), InputSchema: []byte("\x00\xff\r\ninput_schema"), ResultSchema: []byte("\x00\xff\r\nresult_schema")}
+			c := PublishFlowCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", FlowName: "flow_name of test", GraphHash: "graph_hash of test", Digest: "digest of test", Actor: "actor of test", About: []byte("\x00\xff\r\nabout"), Definition: []byte("\x00\xff\r\ndefinition"), InputSchema: []byte("\x00\xff\r\ninput_schema"), ResultSchema: []byte("\x00\xff\r\nresult_schema")}
 			c.InputSchema = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
 		{"ffx2_publish_flow result_schema", 8, func(k Keys, b []byte) ([]string, error) {
-			c := PublishFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", FlowName: "flow_name of test", GraphHash: "graph_hash of test", Digest: "digest of test", Actor: "actor of test", About: []byte("\x00\xff\r\nabout"), Definition: []byte("\x00\xff\r\ndefinition"), InputSchema: []byte("\x00\xff\r\ninput_schema"), ResultSchema: []byte("\x00\xff\r\nresult_schema")}
+			c := PublishFlowCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", FlowName: "flow_name of test", GraphHash: "graph_hash of test", Digest: "digest of test", Actor: "actor of test", About: []byte("\x00\xff\r\nabout"), Definition: []byte("\x00\xff\r\ndefinition"), InputSchema: []byte("\x00\xff\r\ninput_schema"), ResultSchema: []byte("\x00\xff\r\nresult_schema")}
 			c.ResultSchema = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
 		{"ffx2_report_worker about", 6, func(k Keys, b []byte) ([]string, error) {
-			c := ReportWorkerCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, TTL: 1500 * time.Millisecond, Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout"), BuildID: "build_id of test", Build: []byte("\x00\xff\r\nbuild"), Started: []byte("\x00\xff\r\nstarted")}
+			c := ReportWorkerCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, TTL: 1500 * time.Millisecond, Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout"), BuildID: "build_id of test", Build: []byte("\x00\xff\r\nbuild"), Started: []byte("\x00\xff\r\nstarted")}
 			c.About = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
 		{"ffx2_report_worker build", 8, func(k Keys, b []byte) ([]string, error) {
-			c := ReportWorkerCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, TTL: 1500 * time.Millisecond, Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout"), BuildID: "build_id of test", Build: []byte("\x00\xff\r\nbuild"), Started: []byte("\x00\xff\r\nstarted")}
+			c := ReportWorkerCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, TTL: 1500 * time.Millisecond, Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout"), BuildID: "build_id of test", Build: []byte("\x00\xff\r\nbuild"), Started: []byte("\x00\xff\r\nstarted")}
 			c.Build = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
 		{"ffx2_report_worker started", 9, func(k Keys, b []byte) ([]string, error) {
-			c := ReportWorkerCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, TTL: 1500 * time.Millisecond, Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout"), BuildID: "build_id of test", Build: []byte("\x00\xff\r\nbuild"), Started: []byte("\x00\xff\r\nstarted")}
+			c := ReportWorkerCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, TTL: 1500 * time.Millisecond, Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout"), BuildID: "build_id of test", Build: []byte("\x00\xff\r\nbuild"), Started: []byte("\x00\xff\r\nstarted")}
 			c.Started = b
 			_, _, args, err := Wire(k, c)
 			return args, err

@@ -24,8 +24,9 @@ type IssueClaimGrantReply struct {
 // short time.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrInvalidInput, ErrExecutionNotFound, ErrExecutionNotEligible, ErrGrantAlreadyExists,
-// ErrExecutionNotInEligibleSet, ErrInvalidCapabilities, ErrCapabilityMismatch.
+// codes: errorcode.InvalidInput, enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotEligible,
+// errorcode.GrantAlreadyExists, errorcode.ExecutionNotInEligibleSet,
+// enginecore.ErrInvalidCapabilities, errorcode.CapabilityMismatch.
 func (conn *Conn) IssueClaimGrant(ctx context.Context, c IssueClaimGrantCall) (IssueClaimGrantReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -71,8 +72,8 @@ type IssueReclaimGrantReply struct {
 // short time.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrInvalidInput, ErrExecutionNotFound, ErrExecutionNotReclaimable, ErrGrantAlreadyExists,
-// ErrInvalidCapabilities, ErrCapabilityMismatch.
+// codes: errorcode.InvalidInput, enginecore.ErrExecutionNotFound, errorcode.ExecutionNotReclaimable,
+// errorcode.GrantAlreadyExists, enginecore.ErrInvalidCapabilities, errorcode.CapabilityMismatch.
 func (conn *Conn) IssueReclaimGrant(ctx context.Context, c IssueReclaimGrantCall) (IssueReclaimGrantReply, error) {
 	return Do(ctx, conn, c)
 }

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // GrantNextCall holds the arguments of Conn.GrantNext.
 type GrantNextCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition        enginecore.Partition
+	Partition        keyspace.Partition
 	LaneID           enginecore.LaneID
 	WorkerID         enginecore.WorkerID
 	WorkerInstanceID enginecore.WorkerInstanceID
@@ -44,7 +45,7 @@ type GrantNextReply struct {
 // knows all activities. A grant whose reply is lost expires unused.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrInvalidInput, ErrInvalidCapabilities.
+// codes: errorcode.InvalidInput, enginecore.ErrInvalidCapabilities.
 func (conn *Conn) GrantNext(ctx context.Context, c GrantNextCall) (GrantNextReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -55,7 +56,7 @@ func (GrantNextCall) info() callInfo {
 
 func (c GrantNextCall) encode(w *wire) {
 	w.reserve(1, 7)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.LaneID))
 	w.text(string(c.WorkerID))

@@ -5,13 +5,13 @@ package enginerpc
 import (
 	"context"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // ReadGraphCall holds the arguments of Conn.ReadGraph.
 type ReadGraphCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Graph     string
 	First     int64
 }
@@ -28,7 +28,7 @@ type ReadGraphReply struct {
 // for at most CHUNK of them, from one of the places 1, 33, 65 … on. Also returns the budgets that
 // all runs of the graph have, as JSON.
 //
-// It only reads. Error codes: ErrGraphUnknown, ErrInvalidInput.
+// It only reads. Error codes: errorcode.GraphUnknown, errorcode.InvalidInput.
 func (conn *Conn) ReadGraph(ctx context.Context, c ReadGraphCall) (ReadGraphReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -39,7 +39,7 @@ func (ReadGraphCall) info() callInfo {
 
 func (c ReadGraphCall) encode(w *wire) {
 	w.reserve(1, 2)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Graph)
 	w.int(c.First)

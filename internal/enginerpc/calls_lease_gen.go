@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // RenewLeaseCall holds the arguments of Conn.RenewLease.
 type RenewLeaseCall struct {
 	ExecutionID       enginecore.ExecutionID
 	AttemptIndex      enginecore.AttemptIndex
-	AttemptID         enginecore.AttemptID
+	AttemptID         keyspace.AttemptID
 	LeaseID           enginecore.LeaseID
 	LeaseEpoch        enginecore.LeaseEpoch
 	LeaseTTL          time.Duration
@@ -30,8 +31,9 @@ type RenewLeaseReply struct {
 // RenewLease runs ff_renew_lease. Extends the current lease; lease id and epoch do not change.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput, ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired,
-// ErrPartialFenceTriple, ErrLeaseRevoked, ErrLeaseExpired, ErrStaleLease.
+// Error codes: errorcode.InvalidInput, enginecore.ErrExecutionNotFound,
+// enginecore.ErrExecutionNotActive, errorcode.FenceRequired, errorcode.PartialFenceTriple,
+// enginecore.ErrLeaseRevoked, errorcode.LeaseExpired, enginecore.ErrStaleLease.
 func (conn *Conn) RenewLease(ctx context.Context, c RenewLeaseCall) (RenewLeaseReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -140,7 +142,8 @@ type RevokeLeaseReply struct {
 // execution waits to be taken over.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrNoActiveLease, ErrStaleLease.
+// codes: enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotActive,
+// enginecore.ErrNoActiveLease, enginecore.ErrStaleLease.
 func (conn *Conn) RevokeLease(ctx context.Context, c RevokeLeaseCall) (RevokeLeaseReply, error) {
 	return Do(ctx, conn, c)
 }

@@ -7,16 +7,17 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // PutLiveValueCall holds the arguments of Conn.PutLiveValue.
 type PutLiveValueCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition   enginecore.Partition
+	Partition   keyspace.Partition
 	ExecutionID enginecore.ExecutionID
 	LeaseID     enginecore.LeaseID
 	LeaseEpoch  enginecore.LeaseEpoch
-	AttemptID   enginecore.AttemptID
+	AttemptID   keyspace.AttemptID
 	ValueKey    string
 	Value       []byte
 }
@@ -31,8 +32,9 @@ type PutLiveValueReply struct {
 // in place of the former one. It is kept with the execution.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired, ErrPartialFenceTriple,
-// ErrLeaseRevoked, ErrLeaseExpired, ErrStaleLease, ErrInvalidInput.
+// Error codes: enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotActive,
+// errorcode.FenceRequired, errorcode.PartialFenceTriple, enginecore.ErrLeaseRevoked,
+// errorcode.LeaseExpired, enginecore.ErrStaleLease, errorcode.InvalidInput.
 func (conn *Conn) PutLiveValue(ctx context.Context, c PutLiveValueCall) (PutLiveValueReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -43,7 +45,7 @@ func (PutLiveValueCall) info() callInfo {
 
 func (c PutLiveValueCall) encode(w *wire) {
 	w.reserve(1, 6)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ExecutionID))
@@ -67,7 +69,7 @@ func (PutLiveValueCall) decode(r *fields) (out PutLiveValueReply) {
 // ReadLiveValueCall holds the arguments of Conn.ReadLiveValue.
 type ReadLiveValueCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition   enginecore.Partition
+	Partition   keyspace.Partition
 	ExecutionID enginecore.ExecutionID
 	ValueKey    string
 }
@@ -85,7 +87,7 @@ type ReadLiveValueReply struct {
 // ReadLiveValue runs ffx2_read_live_value. Returns a value that a function of an execution has
 // published, with its time and the attempt, counted from 0.
 //
-// It only reads. Error codes: ErrExecutionNotFound.
+// It only reads. Error codes: enginecore.ErrExecutionNotFound.
 func (conn *Conn) ReadLiveValue(ctx context.Context, c ReadLiveValueCall) (ReadLiveValueReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -96,7 +98,7 @@ func (ReadLiveValueCall) info() callInfo {
 
 func (c ReadLiveValueCall) encode(w *wire) {
 	w.reserve(1, 2)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ExecutionID))

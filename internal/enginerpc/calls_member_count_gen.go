@@ -5,13 +5,13 @@ package enginerpc
 import (
 	"context"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // CountMembersCall holds the arguments of Conn.CountMembers.
 type CountMembersCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Limit     int64
 	MoreThan  int64
 	// Cursor: optional.
@@ -35,7 +35,7 @@ type CountMembersReply struct {
 // counts such runs, `repaired` counts the corrections by index.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput.
+// Error codes: errorcode.InvalidInput.
 func (conn *Conn) CountMembers(ctx context.Context, c CountMembersCall) (CountMembersReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -46,7 +46,7 @@ func (CountMembersCall) info() callInfo {
 
 func (c CountMembersCall) encode(w *wire) {
 	w.reserve(1, 3)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.int(c.Limit)
 	w.int(c.MoreThan)

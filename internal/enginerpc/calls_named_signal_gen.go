@@ -6,12 +6,13 @@ import (
 	"context"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // SignalNodeCall holds the arguments of Conn.SignalNode.
 type SignalNodeCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	FlowID    enginecore.FlowID
 	Node      string
 	// Step: optional.
@@ -36,9 +37,10 @@ type SignalNodeReply struct {
 // the node has ended without one. Needs no token.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrFlowNotFound, ErrFlowPurging, ErrExecutionNotFound, ErrJournalFull,
-// ErrSignalLimitExceeded, ErrSignalTooLarge, ErrInvalidInput, ErrInvalidKeysMissingHMAC,
-// ErrHMACSecretNotInitialized, ErrInvalidSecret.
+// Error codes: enginecore.ErrFlowNotFound, errorcode.FlowPurging, enginecore.ErrExecutionNotFound,
+// errorcode.JournalFull, enginecore.ErrSignalLimitExceeded, enginecore.ErrSignalTooLarge,
+// errorcode.InvalidInput, errorcode.InvalidKeysMissingHMAC, errorcode.HMACSecretNotInitialized,
+// errorcode.InvalidSecret.
 func (conn *Conn) SignalNode(ctx context.Context, c SignalNodeCall) (SignalNodeReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -49,7 +51,7 @@ func (SignalNodeCall) info() callInfo {
 
 func (c SignalNodeCall) encode(w *wire) {
 	w.reserve(1, 12)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.FlowID))
 	w.text(c.Node)

@@ -6,12 +6,13 @@ import (
 	"context"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // ListNodesCall holds the arguments of Conn.ListNodes.
 type ListNodesCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	// Cursor: optional.
 	Cursor string
 	Limit  int64
@@ -30,7 +31,7 @@ type ListNodesReply struct {
 // ListNodes runs ffx2_list_nodes. Returns ids of the nodes of runs in one partition, in pages: of one
 // run, or of all. Executions that were created call by call are not among them.
 //
-// It only reads. Error codes: ErrInvalidInput.
+// It only reads. Error codes: errorcode.InvalidInput.
 func (conn *Conn) ListNodes(ctx context.Context, c ListNodesCall) (ListNodesReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -41,7 +42,7 @@ func (ListNodesCall) info() callInfo {
 
 func (c ListNodesCall) encode(w *wire) {
 	w.reserve(1, 3)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Cursor)
 	w.int(c.Limit)
@@ -63,7 +64,7 @@ func (ListNodesCall) decode(r *fields) (out ListNodesReply) {
 // ReadExecutionsCall holds the arguments of Conn.ReadExecutions.
 type ReadExecutionsCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition  enginecore.Partition
+	Partition  keyspace.Partition
 	Fields     string
 	Executions []enginecore.ExecutionID
 }
@@ -89,7 +90,7 @@ func (ReadExecutionsCall) info() callInfo {
 
 func (c ReadExecutionsCall) encode(w *wire) {
 	w.reserve(1, 1+len(c.Executions))
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Fields)
 	for _, x := range c.Executions {

@@ -6,12 +6,13 @@ import (
 	"context"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // PauseCall holds the arguments of Conn.Pause.
 type PauseCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Subject   string
 	Name      string
 	// Reason: optional.
@@ -30,7 +31,7 @@ type PauseReply struct {
 // them in all: nothing of it is claimed until it is resumed. Running executions continue.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput.
+// Error codes: errorcode.InvalidInput.
 func (conn *Conn) Pause(ctx context.Context, c PauseCall) (PauseReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -41,7 +42,7 @@ func (PauseCall) info() callInfo {
 
 func (c PauseCall) encode(w *wire) {
 	w.reserve(1, 4)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Subject)
 	w.text(c.Name)
@@ -63,7 +64,7 @@ func (PauseCall) decode(r *fields) (out PauseReply) {
 // ResumeCall holds the arguments of Conn.Resume.
 type ResumeCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Subject   string
 	Name      string
 	// Cursor: optional.
@@ -83,7 +84,7 @@ type ResumeReply struct {
 // next_cursor until it is empty.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput.
+// Error codes: errorcode.InvalidInput.
 func (conn *Conn) Resume(ctx context.Context, c ResumeCall) (ResumeReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -94,7 +95,7 @@ func (ResumeCall) info() callInfo {
 
 func (c ResumeCall) encode(w *wire) {
 	w.reserve(1, 3)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Subject)
 	w.text(c.Name)
@@ -116,7 +117,7 @@ func (ResumeCall) decode(r *fields) (out ResumeReply) {
 // PauseFlowCall holds the arguments of Conn.PauseFlow.
 type PauseFlowCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	FlowID    enginecore.FlowID
 	// Reason: optional.
 	Reason string
@@ -134,7 +135,7 @@ type PauseFlowReply struct {
 // nodes continue.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrFlowNotFound, ErrFlowAlreadyTerminal.
+// Error codes: enginecore.ErrFlowNotFound, enginecore.ErrFlowAlreadyTerminal.
 func (conn *Conn) PauseFlow(ctx context.Context, c PauseFlowCall) (PauseFlowReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -145,7 +146,7 @@ func (PauseFlowCall) info() callInfo {
 
 func (c PauseFlowCall) encode(w *wire) {
 	w.reserve(1, 3)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.FlowID))
 	w.text(c.Reason)
@@ -166,7 +167,7 @@ func (PauseFlowCall) decode(r *fields) (out PauseFlowReply) {
 // ResumeFlowCall holds the arguments of Conn.ResumeFlow.
 type ResumeFlowCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	FlowID    enginecore.FlowID
 	// Cursor: optional.
 	Cursor string
@@ -186,7 +187,7 @@ type ResumeFlowReply struct {
 // number per call: continue with next_cursor until it is empty.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrFlowNotFound.
+// Error codes: enginecore.ErrFlowNotFound.
 func (conn *Conn) ResumeFlow(ctx context.Context, c ResumeFlowCall) (ResumeFlowReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -197,7 +198,7 @@ func (ResumeFlowCall) info() callInfo {
 
 func (c ResumeFlowCall) encode(w *wire) {
 	w.reserve(1, 3)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.FlowID))
 	w.text(c.Cursor)
@@ -219,7 +220,7 @@ func (ResumeFlowCall) decode(r *fields) (out ResumeFlowReply) {
 // LanesCall holds the arguments of Conn.Lanes.
 type LanesCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 }
 
 // LanesReply is the answer to LanesCall.
@@ -245,7 +246,7 @@ func (LanesCall) info() callInfo {
 
 func (c LanesCall) encode(w *wire) {
 	w.reserve(1, 0)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 }
 
@@ -263,7 +264,7 @@ func (LanesCall) decode(r *fields) (out LanesReply) {
 // PausesCall holds the arguments of Conn.Pauses.
 type PausesCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 }
 
 // PausesReply is the answer to PausesCall.
@@ -287,7 +288,7 @@ func (PausesCall) info() callInfo {
 
 func (c PausesCall) encode(w *wire) {
 	w.reserve(1, 0)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 }
 

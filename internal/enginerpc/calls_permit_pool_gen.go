@@ -6,12 +6,13 @@ import (
 	"context"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // HoldPlacesCall holds the arguments of Conn.HoldPlaces.
 type HoldPlacesCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition     enginecore.Partition
+	Partition     keyspace.Partition
 	QuotaPolicyID enginecore.QuotaPolicyID
 	// Name: optional.
 	Name string
@@ -46,7 +47,7 @@ type HoldPlacesReply struct {
 // gives back go to waiting executions, see ffx_exchange, as do `granted`, `contended` and `room`.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput.
+// Error codes: errorcode.InvalidInput.
 func (conn *Conn) HoldPlaces(ctx context.Context, c HoldPlacesCall) (HoldPlacesReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -57,7 +58,7 @@ func (HoldPlacesCall) info() callInfo {
 
 func (c HoldPlacesCall) encode(w *wire) {
 	w.reserve(1, 10)
-	w.partition(c.Partition, enginecore.QuotaFamily)
+	w.partition(c.Partition, keyspace.QuotaFamily)
 	w.need("quota_policy_id", string(c.QuotaPolicyID))
 	w.key(w.keys.quotaRecord(w.tag, c.QuotaPolicyID))
 	w.text(string(c.QuotaPolicyID))

@@ -6,12 +6,13 @@ import (
 	"context"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // ReconcileQuotasCall holds the arguments of Conn.ReconcileQuotas.
 type ReconcileQuotasCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Limit     int64
 	// Cursor: optional.
 	Cursor string
@@ -35,7 +36,7 @@ type ReconcileQuotasReply struct {
 // until it is empty.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput.
+// Error codes: errorcode.InvalidInput.
 func (conn *Conn) ReconcileQuotas(ctx context.Context, c ReconcileQuotasCall) (ReconcileQuotasReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -46,7 +47,7 @@ func (ReconcileQuotasCall) info() callInfo {
 
 func (c ReconcileQuotasCall) encode(w *wire) {
 	w.reserve(1, 2)
-	w.partition(c.Partition, enginecore.QuotaFamily)
+	w.partition(c.Partition, keyspace.QuotaFamily)
 	w.key(w.keys.indexQuotaPolicies(w.tag))
 	w.int(c.Limit)
 	w.text(c.Cursor)
@@ -72,7 +73,7 @@ func (ReconcileQuotasCall) decode(r *fields) (out ReconcileQuotasReply) {
 // DropAdmissionsCall holds the arguments of Conn.DropAdmissions.
 type DropAdmissionsCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition  enginecore.Partition
+	Partition  keyspace.Partition
 	Admissions []DropAdmissionsAdmission
 }
 
@@ -100,7 +101,7 @@ type DropAdmissionsReply struct {
 // admitted anew.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput.
+// Error codes: errorcode.InvalidInput.
 func (conn *Conn) DropAdmissions(ctx context.Context, c DropAdmissionsCall) (DropAdmissionsReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -111,7 +112,7 @@ func (DropAdmissionsCall) info() callInfo {
 
 func (c DropAdmissionsCall) encode(w *wire) {
 	w.reserve(1, 1+4*len(c.Admissions))
-	w.partition(c.Partition, enginecore.QuotaFamily)
+	w.partition(c.Partition, keyspace.QuotaFamily)
 	w.key(w.keys.indexQuotaPolicies(w.tag))
 	w.int(int64(len(c.Admissions)))
 	for i := range c.Admissions {
@@ -143,7 +144,7 @@ func (DropAdmissionsCall) decode(r *fields) (out DropAdmissionsReply) {
 // ReconcileBudgetsCall holds the arguments of Conn.ReconcileBudgets.
 type ReconcileBudgetsCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Limit     int64
 	// Cursor: optional.
 	Cursor string
@@ -165,7 +166,7 @@ type ReconcileBudgetsReply struct {
 // call: continue with next_cursor until it is empty.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput.
+// Error codes: errorcode.InvalidInput.
 func (conn *Conn) ReconcileBudgets(ctx context.Context, c ReconcileBudgetsCall) (ReconcileBudgetsReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -176,7 +177,7 @@ func (ReconcileBudgetsCall) info() callInfo {
 
 func (c ReconcileBudgetsCall) encode(w *wire) {
 	w.reserve(1, 2)
-	w.partition(c.Partition, enginecore.BudgetFamily)
+	w.partition(c.Partition, keyspace.BudgetFamily)
 	w.key(w.keys.indexBudgetPolicies(w.tag))
 	w.int(c.Limit)
 	w.text(c.Cursor)

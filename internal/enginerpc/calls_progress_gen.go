@@ -28,8 +28,8 @@ type UpdateProgressReply struct {
 // UpdateProgress runs ff_update_progress. Records the progress that the lease holder reports.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrLeaseRevoked, ErrLeaseExpired,
-// ErrStaleLease.
+// Error codes: enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotActive,
+// enginecore.ErrLeaseRevoked, errorcode.LeaseExpired, enginecore.ErrStaleLease.
 func (conn *Conn) UpdateProgress(ctx context.Context, c UpdateProgressCall) (UpdateProgressReply, error) {
 	return Do(ctx, conn, c)
 }

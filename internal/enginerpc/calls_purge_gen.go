@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // PurgeFlowCall holds the arguments of Conn.PurgeFlow.
 type PurgeFlowCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	FlowID    enginecore.FlowID
 	// ClosedAt: optional.
 	ClosedAt time.Time
@@ -38,7 +39,7 @@ type PurgeFlowReply struct {
 // runs, which keepers purge as well.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput, ErrFlowNotTerminal, ErrChangedMeanwhile.
+// Error codes: errorcode.InvalidInput, errorcode.FlowNotTerminal, enginecore.ErrChangedMeanwhile.
 func (conn *Conn) PurgeFlow(ctx context.Context, c PurgeFlowCall) (PurgeFlowReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -49,7 +50,7 @@ func (PurgeFlowCall) info() callInfo {
 
 func (c PurgeFlowCall) encode(w *wire) {
 	w.reserve(1, 2)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.FlowID))
 	w.time(c.ClosedAt)

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // PutGraphCall holds the arguments of Conn.PutGraph.
 type PutGraphCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Graph     string
 	First     int64
 	Last      bool
@@ -60,7 +61,7 @@ type PutGraphReply struct {
 // repeated call changes nothing. A graph for which no run is submitted within an hour is removed.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput.
+// Error codes: errorcode.InvalidInput.
 func (conn *Conn) PutGraph(ctx context.Context, c PutGraphCall) (PutGraphReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -71,7 +72,7 @@ func (PutGraphCall) info() callInfo {
 
 func (c PutGraphCall) encode(w *wire) {
 	w.reserve(1, 9+17*len(c.Nodes))
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Graph)
 	w.int(c.First)

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // CreateQuotaPolicyCall holds the arguments of Conn.CreateQuotaPolicy.
 type CreateQuotaPolicyCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition            enginecore.Partition
+	Partition            keyspace.Partition
 	QuotaPolicyID        enginecore.QuotaPolicyID
 	WindowSeconds        int64
 	MaxRequestsPerWindow int64
@@ -41,7 +42,7 @@ func (CreateQuotaPolicyCall) info() callInfo {
 
 func (c CreateQuotaPolicyCall) encode(w *wire) {
 	w.reserve(5, 5)
-	w.partition(c.Partition, enginecore.QuotaFamily)
+	w.partition(c.Partition, keyspace.QuotaFamily)
 	w.need("quota_policy_id", string(c.QuotaPolicyID))
 	w.key(w.keys.quotaRecord(w.tag, c.QuotaPolicyID))
 	w.key(w.keys.quotaWindow(w.tag, c.QuotaPolicyID))
@@ -71,7 +72,7 @@ func (CreateQuotaPolicyCall) decode(r *fields) (out CreateQuotaPolicyReply) {
 // CheckAdmissionAndRecordCall holds the arguments of Conn.CheckAdmissionAndRecord.
 type CheckAdmissionAndRecordCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	// QuotaPolicyID is part of the key window.
 	QuotaPolicyID  enginecore.QuotaPolicyID
 	Now            time.Time
@@ -97,7 +98,7 @@ type CheckAdmissionAndRecordReply struct {
 // keeps it when its admission lapses and is requested again.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrInvalidInput.
+// codes: errorcode.InvalidInput.
 func (conn *Conn) CheckAdmissionAndRecord(ctx context.Context, c CheckAdmissionAndRecordCall) (CheckAdmissionAndRecordReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -108,7 +109,7 @@ func (CheckAdmissionAndRecordCall) info() callInfo {
 
 func (c CheckAdmissionAndRecordCall) encode(w *wire) {
 	w.reserve(5, 6)
-	w.partition(c.Partition, enginecore.QuotaFamily)
+	w.partition(c.Partition, keyspace.QuotaFamily)
 	w.need("quota_policy_id", string(c.QuotaPolicyID))
 	w.need("execution_id", string(c.ExecutionID))
 	w.key(w.keys.quotaWindow(w.tag, c.QuotaPolicyID))
@@ -141,7 +142,7 @@ func (CheckAdmissionAndRecordCall) decode(r *fields) (out CheckAdmissionAndRecor
 // ReleaseAdmissionCall holds the arguments of Conn.ReleaseAdmission.
 type ReleaseAdmissionCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	// QuotaPolicyID is part of the key guard.
 	QuotaPolicyID enginecore.QuotaPolicyID
 	ExecutionID   enginecore.ExecutionID
@@ -168,7 +169,7 @@ func (ReleaseAdmissionCall) info() callInfo {
 
 func (c ReleaseAdmissionCall) encode(w *wire) {
 	w.reserve(3, 1)
-	w.partition(c.Partition, enginecore.QuotaFamily)
+	w.partition(c.Partition, keyspace.QuotaFamily)
 	w.need("quota_policy_id", string(c.QuotaPolicyID))
 	w.need("execution_id", string(c.ExecutionID))
 	w.key(w.keys.quotaAdmitted(w.tag, c.QuotaPolicyID, c.ExecutionID))

@@ -6,12 +6,13 @@ import (
 	"context"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // QuotasCall holds the arguments of Conn.Quotas.
 type QuotasCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	// Cursor: optional.
 	Cursor string
 }
@@ -38,7 +39,7 @@ func (QuotasCall) info() callInfo {
 
 func (c QuotasCall) encode(w *wire) {
 	w.reserve(1, 1)
-	w.partition(c.Partition, enginecore.QuotaFamily)
+	w.partition(c.Partition, keyspace.QuotaFamily)
 	w.key(w.keys.indexQuotaPolicies(w.tag))
 	w.text(c.Cursor)
 }
@@ -58,7 +59,7 @@ func (QuotasCall) decode(r *fields) (out QuotasReply) {
 // QuotaStateCall holds the arguments of Conn.QuotaState.
 type QuotaStateCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition     enginecore.Partition
+	Partition     keyspace.Partition
 	QuotaPolicyID enginecore.QuotaPolicyID
 }
 
@@ -83,7 +84,7 @@ func (QuotaStateCall) info() callInfo {
 
 func (c QuotaStateCall) encode(w *wire) {
 	w.reserve(1, 1)
-	w.partition(c.Partition, enginecore.QuotaFamily)
+	w.partition(c.Partition, keyspace.QuotaFamily)
 	w.need("quota_policy_id", string(c.QuotaPolicyID))
 	w.key(w.keys.quotaRecord(w.tag, c.QuotaPolicyID))
 	w.text(string(c.QuotaPolicyID))
@@ -103,7 +104,7 @@ func (QuotaStateCall) decode(r *fields) (out QuotaStateReply) {
 // SetQuotaCall holds the arguments of Conn.SetQuota.
 type SetQuotaCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition     enginecore.Partition
+	Partition     keyspace.Partition
 	QuotaPolicyID enginecore.QuotaPolicyID
 	// Name: optional.
 	Name string
@@ -136,7 +137,7 @@ type SetQuotaReply struct {
 // differ from the arguments that begin with `old`.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput, ErrChangedMeanwhile.
+// Error codes: errorcode.InvalidInput, enginecore.ErrChangedMeanwhile.
 func (conn *Conn) SetQuota(ctx context.Context, c SetQuotaCall) (SetQuotaReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -147,7 +148,7 @@ func (SetQuotaCall) info() callInfo {
 
 func (c SetQuotaCall) encode(w *wire) {
 	w.reserve(1, 12)
-	w.partition(c.Partition, enginecore.QuotaFamily)
+	w.partition(c.Partition, keyspace.QuotaFamily)
 	w.need("quota_policy_id", string(c.QuotaPolicyID))
 	w.key(w.keys.quotaRecord(w.tag, c.QuotaPolicyID))
 	w.text(string(c.QuotaPolicyID))

@@ -6,12 +6,13 @@ import (
 	"context"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // ExchangeCall holds the arguments of Conn.Exchange.
 type ExchangeCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition     enginecore.Partition
+	Partition     keyspace.Partition
 	QuotaPolicyID enginecore.QuotaPolicyID
 	// Name: optional.
 	Name string
@@ -72,7 +73,7 @@ type ExchangeReply struct {
 // function has begun with this place before. `rated` reports that the quota has a rate.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput.
+// Error codes: errorcode.InvalidInput.
 func (conn *Conn) Exchange(ctx context.Context, c ExchangeCall) (ExchangeReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -83,7 +84,7 @@ func (ExchangeCall) info() callInfo {
 
 func (c ExchangeCall) encode(w *wire) {
 	w.reserve(1, 12+5*len(c.Releases)+6*len(c.Requests))
-	w.partition(c.Partition, enginecore.QuotaFamily)
+	w.partition(c.Partition, keyspace.QuotaFamily)
 	w.need("quota_policy_id", string(c.QuotaPolicyID))
 	w.key(w.keys.quotaRecord(w.tag, c.QuotaPolicyID))
 	w.text(string(c.QuotaPolicyID))

@@ -6,13 +6,13 @@ import (
 	"context"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // QuotaTickCall holds the arguments of Conn.QuotaTick.
 type QuotaTickCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 }
 
 // QuotaTickReply is the answer to QuotaTickCall.
@@ -43,7 +43,7 @@ func (QuotaTickCall) info() callInfo {
 
 func (c QuotaTickCall) encode(w *wire) {
 	w.reserve(1, 0)
-	w.partition(c.Partition, enginecore.QuotaFamily)
+	w.partition(c.Partition, keyspace.QuotaFamily)
 	w.key(w.keys.indexQuotaPolicies(w.tag))
 }
 

@@ -6,12 +6,13 @@ import (
 	"context"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // ReconcileCall holds the arguments of Conn.Reconcile.
 type ReconcileCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Limit     int64
 	// Cursor: optional.
 	Cursor  string
@@ -46,7 +47,7 @@ type ReconcileReply struct {
 // leases are checked.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput.
+// Error codes: errorcode.InvalidInput.
 func (conn *Conn) Reconcile(ctx context.Context, c ReconcileCall) (ReconcileReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -57,7 +58,7 @@ func (ReconcileCall) info() callInfo {
 
 func (c ReconcileCall) encode(w *wire) {
 	w.reserve(1, 4+1*len(c.Lanes)+1*len(c.Workers))
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.int(c.Limit)
 	w.text(c.Cursor)
@@ -92,7 +93,7 @@ func (ReconcileCall) decode(r *fields) (out ReconcileReply) {
 // ReconcileEdgesCall holds the arguments of Conn.ReconcileEdges.
 type ReconcileEdgesCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Limit     int64
 	// Cursor: optional.
 	Cursor string
@@ -114,7 +115,7 @@ type ReconcileEdgesReply struct {
 // next_cursor until it is empty.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput.
+// Error codes: errorcode.InvalidInput.
 func (conn *Conn) ReconcileEdges(ctx context.Context, c ReconcileEdgesCall) (ReconcileEdgesReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -125,7 +126,7 @@ func (ReconcileEdgesCall) info() callInfo {
 
 func (c ReconcileEdgesCall) encode(w *wire) {
 	w.reserve(1, 2+len(c.Lanes))
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.int(c.Limit)
 	w.text(c.Cursor)
@@ -153,7 +154,7 @@ func (ReconcileEdgesCall) decode(r *fields) (out ReconcileEdgesReply) {
 // CheckKeysCall holds the arguments of Conn.CheckKeys.
 type CheckKeysCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Limit     int64
 	Found     []CheckKeysFound
 }
@@ -181,7 +182,7 @@ type CheckKeysReply struct {
 // `left` are entries beyond `limit`, for the next call. `repaired` counts the corrections by index.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput.
+// Error codes: errorcode.InvalidInput.
 func (conn *Conn) CheckKeys(ctx context.Context, c CheckKeysCall) (CheckKeysReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -192,7 +193,7 @@ func (CheckKeysCall) info() callInfo {
 
 func (c CheckKeysCall) encode(w *wire) {
 	w.reserve(1, 2+3*len(c.Found))
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.int(c.Limit)
 	w.int(int64(len(c.Found)))

@@ -5,13 +5,13 @@ package enginerpc
 import (
 	"context"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // ReconcileSiblingsCall holds the arguments of Conn.ReconcileSiblings.
 type ReconcileSiblingsCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Limit     int64
 	// Cursor: optional.
 	Cursor string
@@ -36,7 +36,7 @@ type ReconcileSiblingsReply struct {
 // is empty.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput.
+// Error codes: errorcode.InvalidInput.
 func (conn *Conn) ReconcileSiblings(ctx context.Context, c ReconcileSiblingsCall) (ReconcileSiblingsReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -47,7 +47,7 @@ func (ReconcileSiblingsCall) info() callInfo {
 
 func (c ReconcileSiblingsCall) encode(w *wire) {
 	w.reserve(1, 2)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.int(c.Limit)
 	w.text(c.Cursor)

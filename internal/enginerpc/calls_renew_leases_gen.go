@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // RenewCall holds the arguments of Conn.Renew.
 type RenewCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition        enginecore.Partition
+	Partition        keyspace.Partition
 	WorkerInstanceID enginecore.WorkerInstanceID
 	LeaseTTL         time.Duration
 	ReportOrphans    bool
@@ -24,7 +25,7 @@ type RenewLease struct {
 	ExecutionID enginecore.ExecutionID
 	LeaseID     enginecore.LeaseID
 	LeaseEpoch  enginecore.LeaseEpoch
-	AttemptID   enginecore.AttemptID
+	AttemptID   keyspace.AttemptID
 }
 
 // RenewReply is the answer to RenewCall.
@@ -40,7 +41,7 @@ type RenewReply struct {
 // and, on request, which leases the engine has for this worker that it did not name.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput.
+// Error codes: errorcode.InvalidInput.
 func (conn *Conn) Renew(ctx context.Context, c RenewCall) (RenewReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -51,7 +52,7 @@ func (RenewCall) info() callInfo {
 
 func (c RenewCall) encode(w *wire) {
 	w.reserve(1, 4+4*len(c.Leases))
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.WorkerInstanceID))
 	w.millis(c.LeaseTTL)

@@ -32,7 +32,8 @@ type ReplayExecutionReply struct {
 // was submitted as a whole.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrExecutionNotFound, ErrExecutionNotTerminal, ErrMaxReplaysExhausted.
+// codes: enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotTerminal,
+// enginecore.ErrMaxReplaysExhausted.
 func (conn *Conn) ReplayExecution(ctx context.Context, c ReplayExecutionCall) (ReplayExecutionReply, error) {
 	return Do(ctx, conn, c)
 }

@@ -28,7 +28,7 @@ type PromoteDelayedReply struct {
 // clock, becomes eligible.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput.
+// Error codes: errorcode.InvalidInput.
 func (conn *Conn) PromoteDelayed(ctx context.Context, c PromoteDelayedCall) (PromoteDelayedReply, error) {
 	return Do(ctx, conn, c)
 }

@@ -6,12 +6,13 @@ import (
 	"context"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // RerunCall holds the arguments of Conn.Rerun.
 type RerunCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	FlowID    enginecore.FlowID
 	RerunID   string
 	Mode      string
@@ -35,9 +36,9 @@ type RerunReply struct {
 // after a replay of each.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput, ErrFlowNotFound, ErrFlowPurging, ErrFlowNotTerminal,
-// ErrExecutionNotInFlow, ErrExecutionNotFound, ErrExecutionNotTerminal, ErrMaxReplaysExhausted,
-// ErrRunKeyTaken.
+// Error codes: errorcode.InvalidInput, enginecore.ErrFlowNotFound, errorcode.FlowPurging,
+// errorcode.FlowNotTerminal, enginecore.ErrExecutionNotInFlow, enginecore.ErrExecutionNotFound,
+// enginecore.ErrExecutionNotTerminal, enginecore.ErrMaxReplaysExhausted, errorcode.RunKeyTaken.
 func (conn *Conn) Rerun(ctx context.Context, c RerunCall) (RerunReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -48,7 +49,7 @@ func (RerunCall) info() callInfo {
 
 func (c RerunCall) encode(w *wire) {
 	w.reserve(1, 5+len(c.Nodes))
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.FlowID))
 	w.text(c.RerunID)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // FailExecutionCall holds the arguments of Conn.FailExecution.
@@ -20,7 +21,7 @@ type FailExecutionCall struct {
 	ExecutionID enginecore.ExecutionID
 	LeaseID     enginecore.LeaseID
 	LeaseEpoch  enginecore.LeaseEpoch
-	AttemptID   enginecore.AttemptID
+	AttemptID   keyspace.AttemptID
 	// FailureReason: optional.
 	FailureReason string
 	// FailureCategory: optional.
@@ -44,8 +45,9 @@ type FailExecutionReply struct {
 // only where there is none.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired, ErrPartialFenceTriple,
-// ErrLeaseRevoked, ErrLeaseExpired, ErrStaleLease.
+// codes: enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotActive, errorcode.FenceRequired,
+// errorcode.PartialFenceTriple, enginecore.ErrLeaseRevoked, errorcode.LeaseExpired,
+// enginecore.ErrStaleLease.
 func (conn *Conn) FailExecution(ctx context.Context, c FailExecutionCall) (FailExecutionReply, error) {
 	return Do(ctx, conn, c)
 }

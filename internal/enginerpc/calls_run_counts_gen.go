@@ -6,13 +6,13 @@ import (
 	"context"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // CountRunsCall holds the arguments of Conn.CountRuns.
 type CountRunsCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Namespace string
 	// FlowName: optional.
 	FlowName string
@@ -37,7 +37,7 @@ type CountRunsReply struct {
 // returns how many were started and ended so in each of these hours, purged ones included; counts
 // before `kept_from` are no longer known. No run is read.
 //
-// It only reads. Error codes: ErrInvalidInput.
+// It only reads. Error codes: errorcode.InvalidInput.
 func (conn *Conn) CountRuns(ctx context.Context, c CountRunsCall) (CountRunsReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -48,7 +48,7 @@ func (CountRunsCall) info() callInfo {
 
 func (c CountRunsCall) encode(w *wire) {
 	w.reserve(1, 4)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Namespace)
 	w.text(c.FlowName)

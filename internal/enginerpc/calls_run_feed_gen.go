@@ -5,13 +5,13 @@ package enginerpc
 import (
 	"context"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // OpenFeedCall holds the arguments of Conn.OpenFeed.
 type OpenFeedCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Namespace string
 }
 
@@ -36,7 +36,7 @@ func (OpenFeedCall) info() callInfo {
 
 func (c OpenFeedCall) encode(w *wire) {
 	w.reserve(1, 1)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Namespace)
 }
@@ -55,7 +55,7 @@ func (OpenFeedCall) decode(r *fields) (out OpenFeedReply) {
 // ReadFeedCall holds the arguments of Conn.ReadFeed.
 type ReadFeedCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Namespace string
 	After     string
 	// FlowName: optional.
@@ -92,7 +92,7 @@ func (ReadFeedCall) info() callInfo {
 
 func (c ReadFeedCall) encode(w *wire) {
 	w.reserve(1, 5)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Namespace)
 	w.text(c.After)

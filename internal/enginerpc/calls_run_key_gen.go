@@ -6,14 +6,14 @@ import (
 	"context"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // ReadRunKeyCall holds the arguments of Conn.ReadRunKey.
 type ReadRunKeyCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
-	RunKeyID  enginecore.RunKeyID
+	Partition keyspace.Partition
+	RunKeyID  keyspace.RunKeyID
 }
 
 // ReadRunKeyReply is the answer to ReadRunKeyCall.
@@ -46,7 +46,7 @@ func (ReadRunKeyCall) info() callInfo {
 
 func (c ReadRunKeyCall) encode(w *wire) {
 	w.reserve(1, 1)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.RunKeyID))
 }

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // ListRunsCall holds the arguments of Conn.ListRuns.
 type ListRunsCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	FlowName  string
 	// Before: optional.
 	Before time.Time
@@ -61,7 +62,7 @@ type ListRunsReply struct {
 // tags are names and values in turn. Child runs are left out without `children`, and runs of other
 // namespaces with `namespace`.
 //
-// It only reads. Error codes: ErrInvalidInput.
+// It only reads. Error codes: errorcode.InvalidInput.
 func (conn *Conn) ListRuns(ctx context.Context, c ListRunsCall) (ListRunsReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -72,7 +73,7 @@ func (ListRunsCall) info() callInfo {
 
 func (c ListRunsCall) encode(w *wire) {
 	w.reserve(1, 13+len(c.Tags))
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.FlowName)
 	w.time(c.Before)

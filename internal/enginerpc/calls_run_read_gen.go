@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // DescribeFlowCall holds the arguments of Conn.DescribeFlow.
 type DescribeFlowCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	FlowID    enginecore.FlowID
 	// Cursor: optional.
 	Cursor string
@@ -72,7 +73,7 @@ type DescribeFlowReply struct {
 // DescribeFlow runs ffx2_describe_flow. Returns a flow with its nodes, in pages. Nodes come in no
 // particular order.
 //
-// It only reads. Error codes: ErrInvalidInput, ErrFlowNotFound.
+// It only reads. Error codes: errorcode.InvalidInput, enginecore.ErrFlowNotFound.
 func (conn *Conn) DescribeFlow(ctx context.Context, c DescribeFlowCall) (DescribeFlowReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -83,7 +84,7 @@ func (DescribeFlowCall) info() callInfo {
 
 func (c DescribeFlowCall) encode(w *wire) {
 	w.reserve(1, 3)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.FlowID))
 	w.text(c.Cursor)
@@ -195,7 +196,7 @@ func (DescribeFlowCall) decode(r *fields) (out DescribeFlowReply) {
 // FlowResultCall holds the arguments of Conn.FlowResult.
 type FlowResultCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	FlowID    enginecore.FlowID
 }
 
@@ -220,7 +221,7 @@ type FlowResultReply struct {
 // it was skipped: the node that should have provided it did not run, or a join has made up for its
 // failure. That node is then the failed node, and why is the failure reason.
 //
-// It only reads. Error codes: ErrFlowNotFound.
+// It only reads. Error codes: enginecore.ErrFlowNotFound.
 func (conn *Conn) FlowResult(ctx context.Context, c FlowResultCall) (FlowResultReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -231,7 +232,7 @@ func (FlowResultCall) info() callInfo {
 
 func (c FlowResultCall) encode(w *wire) {
 	w.reserve(1, 1)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.FlowID))
 }
@@ -261,7 +262,7 @@ func (FlowResultCall) decode(r *fields) (out FlowResultReply) {
 // ReadValuesCall holds the arguments of Conn.ReadValues.
 type ReadValuesCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition  enginecore.Partition
+	Partition  keyspace.Partition
 	FlowID     enginecore.FlowID
 	MaxBytes   int64
 	Executions []enginecore.ExecutionID
@@ -282,7 +283,7 @@ type ReadValuesReply struct {
 // `max_bytes` bytes. Reads values of four mebibytes together, but at least one execution: call again
 // for the rest.
 //
-// It only reads. Error codes: ErrInvalidInput.
+// It only reads. Error codes: errorcode.InvalidInput.
 func (conn *Conn) ReadValues(ctx context.Context, c ReadValuesCall) (ReadValuesReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -293,7 +294,7 @@ func (ReadValuesCall) info() callInfo {
 
 func (c ReadValuesCall) encode(w *wire) {
 	w.reserve(1, 2+len(c.Executions))
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.FlowID))
 	w.int(c.MaxBytes)
@@ -319,7 +320,7 @@ func (ReadValuesCall) decode(r *fields) (out ReadValuesReply) {
 // FlowFailuresCall holds the arguments of Conn.FlowFailures.
 type FlowFailuresCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	FlowID    enginecore.FlowID
 	// Cursor: optional.
 	Cursor string
@@ -341,7 +342,7 @@ type FlowFailuresReply struct {
 // flow did, or that a join cancelled. `tolerated` are those that a join has made up for. A page may
 // have none. With `stopped`, those that ended because the whole flow did are among them.
 //
-// It only reads. Error codes: ErrInvalidInput, ErrFlowNotFound.
+// It only reads. Error codes: errorcode.InvalidInput, enginecore.ErrFlowNotFound.
 func (conn *Conn) FlowFailures(ctx context.Context, c FlowFailuresCall) (FlowFailuresReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -352,7 +353,7 @@ func (FlowFailuresCall) info() callInfo {
 
 func (c FlowFailuresCall) encode(w *wire) {
 	w.reserve(1, 4)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.FlowID))
 	w.text(c.Cursor)
@@ -375,7 +376,7 @@ func (FlowFailuresCall) decode(r *fields) (out FlowFailuresReply) {
 // ReadInputsCall holds the arguments of Conn.ReadInputs.
 type ReadInputsCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition   enginecore.Partition
+	Partition   keyspace.Partition
 	ExecutionID enginecore.ExecutionID
 	// Cursor: optional.
 	Cursor string
@@ -392,7 +393,7 @@ type ReadInputsReply struct {
 // ReadInputs runs ffx2_read_inputs. Returns results of the upstreams that feed an execution, in pages.
 // For a join, these are the results that existed when it was satisfied.
 //
-// It only reads. Error codes: ErrExecutionNotFound.
+// It only reads. Error codes: enginecore.ErrExecutionNotFound.
 func (conn *Conn) ReadInputs(ctx context.Context, c ReadInputsCall) (ReadInputsReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -403,7 +404,7 @@ func (ReadInputsCall) info() callInfo {
 
 func (c ReadInputsCall) encode(w *wire) {
 	w.reserve(1, 2)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ExecutionID))
@@ -425,7 +426,7 @@ func (ReadInputsCall) decode(r *fields) (out ReadInputsReply) {
 // ReadEventsCall holds the arguments of Conn.ReadEvents.
 type ReadEventsCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	FlowID    enginecore.FlowID
 	// After: optional.
 	After string
@@ -448,7 +449,7 @@ type ReadEventsReply struct {
 // flow itself, of up to 100 nodes; it is also returned with the last events before that gap, after
 // which others follow.
 //
-// It only reads. Error codes: ErrInvalidInput.
+// It only reads. Error codes: errorcode.InvalidInput.
 func (conn *Conn) ReadEvents(ctx context.Context, c ReadEventsCall) (ReadEventsReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -459,7 +460,7 @@ func (ReadEventsCall) info() callInfo {
 
 func (c ReadEventsCall) encode(w *wire) {
 	w.reserve(1, 3)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.FlowID))
 	w.text(c.After)
@@ -484,7 +485,7 @@ func (ReadEventsCall) decode(r *fields) (out ReadEventsReply) {
 // ReadNodeEventsCall holds the arguments of Conn.ReadNodeEvents.
 type ReadNodeEventsCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	FlowID    enginecore.FlowID
 	Node      string
 	Limit     int64
@@ -504,7 +505,7 @@ type ReadNodeEventsReply struct {
 // first: about `limit` of them, or fewer, as a call reads a bounded number. Continue with next_cursor
 // until it is empty.
 //
-// It only reads. Error codes: ErrInvalidInput.
+// It only reads. Error codes: errorcode.InvalidInput.
 func (conn *Conn) ReadNodeEvents(ctx context.Context, c ReadNodeEventsCall) (ReadNodeEventsReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -515,7 +516,7 @@ func (ReadNodeEventsCall) info() callInfo {
 
 func (c ReadNodeEventsCall) encode(w *wire) {
 	w.reserve(1, 4)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.FlowID))
 	w.text(c.Node)

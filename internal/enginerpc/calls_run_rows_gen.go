@@ -6,12 +6,13 @@ import (
 	"context"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // FindNodeCall holds the arguments of Conn.FindNode.
 type FindNodeCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	FlowID    enginecore.FlowID
 	Node      string
 }
@@ -25,7 +26,7 @@ type FindNodeReply struct {
 
 // FindNode runs ffx2_find_node. Returns the execution of a node of a run, by the node's name.
 //
-// It only reads. Error codes: ErrFlowNotFound, ErrExecutionNotFound.
+// It only reads. Error codes: enginecore.ErrFlowNotFound, enginecore.ErrExecutionNotFound.
 func (conn *Conn) FindNode(ctx context.Context, c FindNodeCall) (FindNodeReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -36,7 +37,7 @@ func (FindNodeCall) info() callInfo {
 
 func (c FindNodeCall) encode(w *wire) {
 	w.reserve(1, 2)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.FlowID))
 	w.text(c.Node)

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // MoveStartCall holds the arguments of Conn.MoveStart.
 type MoveStartCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	FlowID    enginecore.FlowID
 	// StartAt: optional.
 	StartAt time.Time
@@ -32,7 +33,8 @@ type MoveStartReply struct {
 // from the place `from` on; `next` is where another call continues, with the same time.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrFlowNotFound, ErrFlowAlreadyTerminal, ErrRunStarted, ErrRunQueued, ErrInvalidInput.
+// Error codes: enginecore.ErrFlowNotFound, enginecore.ErrFlowAlreadyTerminal, errorcode.RunStarted,
+// enginecore.ErrRunQueued, errorcode.InvalidInput.
 func (conn *Conn) MoveStart(ctx context.Context, c MoveStartCall) (MoveStartReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -43,7 +45,7 @@ func (MoveStartCall) info() callInfo {
 
 func (c MoveStartCall) encode(w *wire) {
 	w.reserve(1, 3)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.FlowID))
 	w.time(c.StartAt)

@@ -6,12 +6,13 @@ import (
 	"context"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // CancelFlowCall holds the arguments of Conn.CancelFlow.
 type CancelFlowCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	FlowID    enginecore.FlowID
 	Reason    string
 	Actor     string
@@ -34,7 +35,7 @@ type CancelFlowReply struct {
 // flow whose running members were spared is cancelled in full by a call with cancel_all.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput, ErrFlowNotFound, ErrFlowAlreadyTerminal.
+// Error codes: errorcode.InvalidInput, enginecore.ErrFlowNotFound, enginecore.ErrFlowAlreadyTerminal.
 func (conn *Conn) CancelFlow(ctx context.Context, c CancelFlowCall) (CancelFlowReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -45,7 +46,7 @@ func (CancelFlowCall) info() callInfo {
 
 func (c CancelFlowCall) encode(w *wire) {
 	w.reserve(1, 4)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.FlowID))
 	w.text(c.Reason)
@@ -71,7 +72,7 @@ func (CancelFlowCall) decode(r *fields) (out CancelFlowReply) {
 // CancelNodeCall holds the arguments of Conn.CancelNode.
 type CancelNodeCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition   enginecore.Partition
+	Partition   keyspace.Partition
 	ExecutionID enginecore.ExecutionID
 	Reason      string
 	Actor       string
@@ -89,7 +90,7 @@ type CancelNodeReply struct {
 // notified at once. The nodes that depend on it are skipped, or continue by their joins.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrExecutionNotFound, ErrExecutionNotActive.
+// Error codes: enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotActive.
 func (conn *Conn) CancelNode(ctx context.Context, c CancelNodeCall) (CancelNodeReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -100,7 +101,7 @@ func (CancelNodeCall) info() callInfo {
 
 func (c CancelNodeCall) encode(w *wire) {
 	w.reserve(1, 3)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ExecutionID))

@@ -6,14 +6,14 @@ import (
 	"context"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // WriteScheduleCall holds the arguments of Conn.WriteSchedule.
 type WriteScheduleCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition  enginecore.Partition
-	ScheduleID enginecore.ScheduleID
+	Partition  keyspace.Partition
+	ScheduleID keyspace.ScheduleID
 	Version    int64
 	WriteID    string
 	State      []byte
@@ -48,7 +48,7 @@ type WriteScheduleReply struct {
 // keeps the last 50. `write_id` identifies a repeated write. `keeper` starts a fire until `due_at`.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrScheduleChanged, ErrInvalidInput.
+// Error codes: errorcode.ScheduleChanged, errorcode.InvalidInput.
 func (conn *Conn) WriteSchedule(ctx context.Context, c WriteScheduleCall) (WriteScheduleReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -59,7 +59,7 @@ func (WriteScheduleCall) info() callInfo {
 
 func (c WriteScheduleCall) encode(w *wire) {
 	w.reserve(1, 11+len(c.History))
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ScheduleID))
 	w.int(c.Version)
@@ -93,8 +93,8 @@ func (WriteScheduleCall) decode(r *fields) (out WriteScheduleReply) {
 // ReadScheduleCall holds the arguments of Conn.ReadSchedule.
 type ReadScheduleCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition  enginecore.Partition
-	ScheduleID enginecore.ScheduleID
+	Partition  keyspace.Partition
+	ScheduleID keyspace.ScheduleID
 	History    int64
 }
 
@@ -112,7 +112,7 @@ type ReadScheduleReply struct {
 // ReadSchedule runs ffx2_read_schedule. Returns the record of a schedule, with its newest history
 // entries and the server's time. Version 0 means that there is none.
 //
-// It only reads. Error codes: ErrInvalidInput.
+// It only reads. Error codes: errorcode.InvalidInput.
 func (conn *Conn) ReadSchedule(ctx context.Context, c ReadScheduleCall) (ReadScheduleReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -123,7 +123,7 @@ func (ReadScheduleCall) info() callInfo {
 
 func (c ReadScheduleCall) encode(w *wire) {
 	w.reserve(1, 2)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ScheduleID))
 	w.int(c.History)
@@ -147,8 +147,8 @@ func (ReadScheduleCall) decode(r *fields) (out ReadScheduleReply) {
 // ReadSchedulePlanCall holds the arguments of Conn.ReadSchedulePlan.
 type ReadSchedulePlanCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition      enginecore.Partition
-	ScheduleID     enginecore.ScheduleID
+	Partition      keyspace.Partition
+	ScheduleID     keyspace.ScheduleID
 	Plan           string
 	WithDefinition bool
 }
@@ -165,7 +165,7 @@ type ReadSchedulePlanReply struct {
 // ReadSchedulePlan runs ffx2_read_schedule_plan. Returns the plan of a schedule: the spec that the
 // revision was written with, the input, and, on request, the definition of the flow.
 //
-// It only reads. Error codes: ErrScheduleNotFound.
+// It only reads. Error codes: errorcode.ScheduleNotFound.
 func (conn *Conn) ReadSchedulePlan(ctx context.Context, c ReadSchedulePlanCall) (ReadSchedulePlanReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -176,7 +176,7 @@ func (ReadSchedulePlanCall) info() callInfo {
 
 func (c ReadSchedulePlanCall) encode(w *wire) {
 	w.reserve(1, 3)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ScheduleID))
 	w.text(c.Plan)
@@ -199,8 +199,8 @@ func (ReadSchedulePlanCall) decode(r *fields) (out ReadSchedulePlanReply) {
 // DeleteScheduleCall holds the arguments of Conn.DeleteSchedule.
 type DeleteScheduleCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition  enginecore.Partition
-	ScheduleID enginecore.ScheduleID
+	Partition  keyspace.Partition
+	ScheduleID keyspace.ScheduleID
 	Version    int64
 	Plans      []string
 }
@@ -216,7 +216,7 @@ type DeleteScheduleReply struct {
 // ffx_forget_fires removes the rest, in every partition.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrScheduleChanged, ErrInvalidInput.
+// Error codes: errorcode.ScheduleChanged, errorcode.InvalidInput.
 func (conn *Conn) DeleteSchedule(ctx context.Context, c DeleteScheduleCall) (DeleteScheduleReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -227,7 +227,7 @@ func (DeleteScheduleCall) info() callInfo {
 
 func (c DeleteScheduleCall) encode(w *wire) {
 	w.reserve(1, 2+len(c.Plans))
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ScheduleID))
 	w.int(c.Version)
@@ -250,8 +250,8 @@ func (DeleteScheduleCall) decode(r *fields) (out DeleteScheduleReply) {
 // ForgetFiresCall holds the arguments of Conn.ForgetFires.
 type ForgetFiresCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition  enginecore.Partition
-	ScheduleID enginecore.ScheduleID
+	Partition  keyspace.Partition
+	ScheduleID keyspace.ScheduleID
 }
 
 // ForgetFiresReply is the answer to ForgetFiresCall.
@@ -274,7 +274,7 @@ func (ForgetFiresCall) info() callInfo {
 
 func (c ForgetFiresCall) encode(w *wire) {
 	w.reserve(1, 1)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ScheduleID))
 }
@@ -292,7 +292,7 @@ func (ForgetFiresCall) decode(r *fields) (out ForgetFiresReply) {
 // ListSchedulesCall holds the arguments of Conn.ListSchedules.
 type ListSchedulesCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	// Cursor: optional.
 	Cursor string
 }
@@ -322,7 +322,7 @@ func (ListSchedulesCall) info() callInfo {
 
 func (c ListSchedulesCall) encode(w *wire) {
 	w.reserve(1, 1)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Cursor)
 }

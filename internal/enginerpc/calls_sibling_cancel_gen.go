@@ -28,7 +28,7 @@ type DrainSiblingCancelGroupReply struct {
 // owed.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidArgs.
+// Error codes: errorcode.InvalidArgs.
 func (conn *Conn) DrainSiblingCancelGroup(ctx context.Context, c DrainSiblingCancelGroupCall) (DrainSiblingCancelGroupReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -78,7 +78,7 @@ type ReconcileSiblingCancelGroupReply struct {
 // Listed siblings that have ended are removed from the list.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidArgs.
+// Error codes: errorcode.InvalidArgs.
 func (conn *Conn) ReconcileSiblingCancelGroup(ctx context.Context, c ReconcileSiblingCancelGroupCall) (ReconcileSiblingCancelGroupReply, error) {
 	return Do(ctx, conn, c)
 }

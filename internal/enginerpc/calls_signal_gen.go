@@ -28,10 +28,11 @@ type DeliverSignalReply struct {
 // is met, the suspended execution continues.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrInvalidInput, ErrExecutionNotFound, ErrMissingToken, ErrInvalidToken, ErrTokenExpired,
-// ErrInvalidKeysMissingHMAC, ErrHMACSecretNotInitialized, ErrInvalidSecret, ErrTargetNotSignalable,
-// ErrWaitpointPendingUseBufferScript, ErrWaitpointNotFound, ErrWaitpointClosed,
-// ErrSignalLimitExceeded, ErrSignalTooLarge.
+// codes: errorcode.InvalidInput, enginecore.ErrExecutionNotFound, errorcode.MissingToken,
+// enginecore.ErrInvalidToken, enginecore.ErrTokenExpired, errorcode.InvalidKeysMissingHMAC,
+// errorcode.HMACSecretNotInitialized, errorcode.InvalidSecret, enginecore.ErrTargetNotSignalable,
+// errorcode.WaitpointPendingUseBufferScript, enginecore.ErrWaitpointNotFound,
+// enginecore.ErrWaitpointClosed, enginecore.ErrSignalLimitExceeded, enginecore.ErrSignalTooLarge.
 func (conn *Conn) DeliverSignal(ctx context.Context, c DeliverSignalCall) (DeliverSignalReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -99,9 +100,10 @@ type BufferSignalForPendingWaitpointReply struct {
 // waitpoint whose suspension has not begun. The suspension reads it when it begins.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrInvalidInput, ErrExecutionNotFound, ErrMissingToken, ErrInvalidToken, ErrTokenExpired,
-// ErrInvalidKeysMissingHMAC, ErrHMACSecretNotInitialized, ErrInvalidSecret, ErrWaitpointClosed,
-// ErrWaitpointNotPending, ErrSignalLimitExceeded, ErrSignalTooLarge.
+// codes: errorcode.InvalidInput, enginecore.ErrExecutionNotFound, errorcode.MissingToken,
+// enginecore.ErrInvalidToken, enginecore.ErrTokenExpired, errorcode.InvalidKeysMissingHMAC,
+// errorcode.HMACSecretNotInitialized, errorcode.InvalidSecret, enginecore.ErrWaitpointClosed,
+// errorcode.WaitpointNotPending, enginecore.ErrSignalLimitExceeded, enginecore.ErrSignalTooLarge.
 func (conn *Conn) BufferSignalForPendingWaitpoint(ctx context.Context, c BufferSignalForPendingWaitpointCall) (BufferSignalForPendingWaitpointReply, error) {
 	return Do(ctx, conn, c)
 }

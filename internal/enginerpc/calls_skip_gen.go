@@ -6,16 +6,17 @@ import (
 	"context"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // SkipCall holds the arguments of Conn.Skip.
 type SkipCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition   enginecore.Partition
+	Partition   keyspace.Partition
 	ExecutionID enginecore.ExecutionID
 	LeaseID     enginecore.LeaseID
 	LeaseEpoch  enginecore.LeaseEpoch
-	AttemptID   enginecore.AttemptID
+	AttemptID   keyspace.AttemptID
 	Reason      string
 	ClaimRequest
 }
@@ -35,8 +36,9 @@ type SkipReply struct {
 // again with `repeated`. In a flow that is over, it is cancelled.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired, ErrPartialFenceTriple,
-// ErrLeaseRevoked, ErrLeaseExpired, ErrStaleLease, ErrInvalidInput, ErrInvalidCapabilities.
+// codes: enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotActive, errorcode.FenceRequired,
+// errorcode.PartialFenceTriple, enginecore.ErrLeaseRevoked, errorcode.LeaseExpired,
+// enginecore.ErrStaleLease, errorcode.InvalidInput, enginecore.ErrInvalidCapabilities.
 func (conn *Conn) Skip(ctx context.Context, c SkipCall) (SkipReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -47,7 +49,7 @@ func (SkipCall) info() callInfo {
 
 func (c SkipCall) encode(w *wire) {
 	w.reserve(1, 16)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ExecutionID))

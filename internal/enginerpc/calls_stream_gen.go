@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // AppendFrameCall holds the arguments of Conn.AppendFrame.
@@ -29,7 +30,7 @@ type AppendFrameCall struct {
 	// RetentionMaxlen: optional, sent as 0 if unset.
 	RetentionMaxlen int64
 	// AttemptID: optional.
-	AttemptID enginecore.AttemptID
+	AttemptID keyspace.AttemptID
 	// MaxPayloadBytes: optional, sent as 65536 if unset.
 	MaxPayloadBytes int64
 }
@@ -47,7 +48,8 @@ type AppendFrameReply struct {
 // the stored policy.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrInvalidInput, ErrRetentionLimitExceeded, ErrStreamClosed, ErrStaleOwnerCannotAppend.
+// codes: errorcode.InvalidInput, errorcode.RetentionLimitExceeded, errorcode.StreamClosed,
+// errorcode.StaleOwnerCannotAppend.
 func (conn *Conn) AppendFrame(ctx context.Context, c AppendFrameCall) (AppendFrameReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -115,7 +117,7 @@ type ReadAttemptStreamReply struct {
 // ReadAttemptStream runs ff_read_attempt_stream. Returns the frames of an attempt's output stream
 // between two ids, oldest first, and whether it is closed.
 //
-// It only reads. Error codes: ErrInvalidInput.
+// It only reads. Error codes: errorcode.InvalidInput.
 func (conn *Conn) ReadAttemptStream(ctx context.Context, c ReadAttemptStreamCall) (ReadAttemptStreamReply, error) {
 	return Do(ctx, conn, c)
 }

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // SubmitCall holds the arguments of Conn.Submit.
 type SubmitCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Graph     string
 	GraphHash string
 	FlowName  string
@@ -89,7 +90,7 @@ type SubmitParent struct {
 
 // SubmitFire is an element of SubmitCall.Fires.
 type SubmitFire struct {
-	ScheduleID  enginecore.ScheduleID
+	ScheduleID  keyspace.ScheduleID
 	Name        string
 	Incarnation string
 	Serial      int64
@@ -122,7 +123,7 @@ type SubmitSignal struct {
 // SubmitArrival is an element of SubmitCall.Arrivals.
 type SubmitArrival struct {
 	Run       int64
-	KeyID     enginecore.RunKeyID
+	KeyID     keyspace.RunKeyID
 	Key       string
 	CallID    string
 	AtOnce    int64
@@ -192,8 +193,9 @@ type SubmitReply struct {
 // child runs had no result.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrGraphUnknown, ErrFlowPurging, ErrFlowIDConflict, ErrFireTooLate, ErrInvalidInput,
-// ErrInvalidKeysMissingHMAC, ErrHMACSecretNotInitialized, ErrInvalidSecret.
+// Error codes: errorcode.GraphUnknown, errorcode.FlowPurging, errorcode.FlowIDConflict,
+// errorcode.FireTooLate, errorcode.InvalidInput, errorcode.InvalidKeysMissingHMAC,
+// errorcode.HMACSecretNotInitialized, errorcode.InvalidSecret.
 func (conn *Conn) Submit(ctx context.Context, c SubmitCall) (SubmitReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -204,7 +206,7 @@ func (SubmitCall) info() callInfo {
 
 func (c SubmitCall) encode(w *wire) {
 	w.reserve(1, 22+2*len(c.Tags)+6*len(c.Runs)+4*len(c.Limits)+3*len(c.Budgets)+3*len(c.OwnTags)+3*len(c.Parents)+6*len(c.Fires)+2*len(c.Memos)+12*len(c.Signals)+12*len(c.Arrivals)+2*len(c.Forks)+2*len(c.Kept)+2*len(c.Skips))
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Graph)
 	w.text(c.GraphHash)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // DelayExecutionCall holds the arguments of Conn.DelayExecution.
@@ -20,7 +21,7 @@ type DelayExecutionCall struct {
 	ExecutionID enginecore.ExecutionID
 	LeaseID     enginecore.LeaseID
 	LeaseEpoch  enginecore.LeaseEpoch
-	AttemptID   enginecore.AttemptID
+	AttemptID   keyspace.AttemptID
 	DelayUntil  time.Time
 	// Source: optional.
 	Source string
@@ -37,8 +38,9 @@ type DelayExecutionReply struct {
 // slot is free during the pause.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrInvalidInput, ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired,
-// ErrPartialFenceTriple, ErrLeaseRevoked, ErrLeaseExpired, ErrStaleLease.
+// codes: errorcode.InvalidInput, enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotActive,
+// errorcode.FenceRequired, errorcode.PartialFenceTriple, enginecore.ErrLeaseRevoked,
+// errorcode.LeaseExpired, enginecore.ErrStaleLease.
 func (conn *Conn) DelayExecution(ctx context.Context, c DelayExecutionCall) (DelayExecutionReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -91,7 +93,7 @@ type MoveToWaitingChildrenCall struct {
 	ExecutionID enginecore.ExecutionID
 	LeaseID     enginecore.LeaseID
 	LeaseEpoch  enginecore.LeaseEpoch
-	AttemptID   enginecore.AttemptID
+	AttemptID   keyspace.AttemptID
 	// Source: optional.
 	Source string
 }
@@ -107,8 +109,9 @@ type MoveToWaitingChildrenReply struct {
 // without any dependency, it waits until it is promoted.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired, ErrPartialFenceTriple,
-// ErrLeaseRevoked, ErrLeaseExpired, ErrStaleLease.
+// codes: enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotActive, errorcode.FenceRequired,
+// errorcode.PartialFenceTriple, enginecore.ErrLeaseRevoked, errorcode.LeaseExpired,
+// enginecore.ErrStaleLease.
 func (conn *Conn) MoveToWaitingChildren(ctx context.Context, c MoveToWaitingChildrenCall) (MoveToWaitingChildrenReply, error) {
 	return Do(ctx, conn, c)
 }

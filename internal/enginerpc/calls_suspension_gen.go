@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // SuspendExecutionCall holds the arguments of Conn.SuspendExecution.
@@ -17,10 +19,10 @@ type SuspendExecutionCall struct {
 	LaneID       enginecore.LaneID
 	ExecutionID  enginecore.ExecutionID
 	AttemptIndex enginecore.AttemptIndex
-	AttemptID    enginecore.AttemptID
+	AttemptID    keyspace.AttemptID
 	LeaseID      enginecore.LeaseID
 	LeaseEpoch   enginecore.LeaseEpoch
-	SuspensionID enginecore.SuspensionID
+	SuspensionID keyspace.SuspensionID
 	WaitpointID  enginecore.WaitpointID
 	WaitpointKey string
 	ReasonCode   string
@@ -43,7 +45,7 @@ type SuspendExecutionCall struct {
 type SuspendExecutionReply struct {
 	// Status is StatusOK or StatusAlreadySatisfied.
 	Status         Status
-	SuspensionID   enginecore.SuspensionID
+	SuspensionID   keyspace.SuspensionID
 	WaitpointID    enginecore.WaitpointID
 	WaitpointKey   string
 	WaitpointToken string
@@ -55,11 +57,13 @@ type SuspendExecutionReply struct {
 // waitpoint.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrInvalidInput, ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired,
-// ErrPartialFenceTriple, ErrLeaseRevoked, ErrLeaseExpired, ErrStaleLease, ErrInvalidLeaseForSuspend,
-// ErrAlreadySuspended, ErrWaitpointNotFound, ErrWaitpointNotPending, ErrInvalidWaitpointForExecution,
-// ErrPendingWaitpointExpired, ErrWaitpointNotTokenBound, ErrInvalidKeysMissingHMAC,
-// ErrHMACSecretNotInitialized, ErrInvalidSecret.
+// codes: errorcode.InvalidInput, enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotActive,
+// errorcode.FenceRequired, errorcode.PartialFenceTriple, enginecore.ErrLeaseRevoked,
+// errorcode.LeaseExpired, enginecore.ErrStaleLease, errorcode.InvalidLeaseForSuspend,
+// errorcode.AlreadySuspended, enginecore.ErrWaitpointNotFound, errorcode.WaitpointNotPending,
+// errorcode.InvalidWaitpointForExecution, errorcode.PendingWaitpointExpired,
+// errorcode.WaitpointNotTokenBound, errorcode.InvalidKeysMissingHMAC,
+// errorcode.HMACSecretNotInitialized, errorcode.InvalidSecret.
 func (conn *Conn) SuspendExecution(ctx context.Context, c SuspendExecutionCall) (SuspendExecutionReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -114,12 +118,12 @@ func (SuspendExecutionCall) decode(r *fields) (out SuspendExecutionReply) {
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:
-		out.SuspensionID = textValue[enginecore.SuspensionID](r, "suspension_id")
+		out.SuspensionID = textValue[keyspace.SuspensionID](r, "suspension_id")
 		out.WaitpointID = textValue[enginecore.WaitpointID](r, "waitpoint_id")
 		out.WaitpointKey = textValue[string](r, "waitpoint_key")
 		out.WaitpointToken = textValue[string](r, "waitpoint_token")
 	case r.status == StatusAlreadySatisfied:
-		out.SuspensionID = textValue[enginecore.SuspensionID](r, "suspension_id")
+		out.SuspensionID = textValue[keyspace.SuspensionID](r, "suspension_id")
 		out.WaitpointID = textValue[enginecore.WaitpointID](r, "waitpoint_id")
 		out.WaitpointKey = textValue[string](r, "waitpoint_key")
 		out.WaitpointToken = textValue[string](r, "waitpoint_token")
@@ -146,14 +150,14 @@ type ResumeExecutionCall struct {
 type ResumeExecutionReply struct {
 	// Status is StatusOK.
 	Status      Status
-	PublicState enginecore.PublicState
+	PublicState fabrictype.NodeState
 }
 
 // ResumeExecution runs ff_resume_execution. Ends a suspension without a signal, at once or after a
 // delay.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrInvalidInput, ErrExecutionNotFound, ErrExecutionNotSuspended.
+// codes: errorcode.InvalidInput, enginecore.ErrExecutionNotFound, errorcode.ExecutionNotSuspended.
 func (conn *Conn) ResumeExecution(ctx context.Context, c ResumeExecutionCall) (ResumeExecutionReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -184,7 +188,7 @@ func (ResumeExecutionCall) decode(r *fields) (out ResumeExecutionReply) {
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:
-		out.PublicState = textValue[enginecore.PublicState](r, "public_state")
+		out.PublicState = textValue[fabrictype.NodeState](r, "public_state")
 	default:
 		r.unknownStatus()
 	}
@@ -207,7 +211,7 @@ type ExpireSuspensionReply struct {
 	// Status is StatusOK.
 	Status      Status
 	Outcome     string
-	PublicState enginecore.PublicState
+	PublicState fabrictype.NodeState
 }
 
 // ExpireSuspension runs ff_expire_suspension. Applies the timeout behaviour of a suspension whose time
@@ -248,7 +252,7 @@ func (ExpireSuspensionCall) decode(r *fields) (out ExpireSuspensionReply) {
 	case r.status == StatusOK:
 		out.Outcome = textValue[string](r, "outcome")
 		if r.left() > 0 {
-			out.PublicState = textValue[enginecore.PublicState](r, "public_state")
+			out.PublicState = textValue[fabrictype.NodeState](r, "public_state")
 		}
 	default:
 		r.unknownStatus()

@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // SetExecutionTagsCall holds the arguments of Conn.SetExecutionTags.
@@ -25,7 +26,7 @@ type SetExecutionTagsReply struct {
 // SetExecutionTags runs ff_set_execution_tags. Adds tags to an execution, in any phase.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput, ErrExecutionNotFound, ErrInvalidTagKey.
+// Error codes: errorcode.InvalidInput, enginecore.ErrExecutionNotFound, enginecore.ErrInvalidTagKey.
 func (conn *Conn) SetExecutionTags(ctx context.Context, c SetExecutionTagsCall) (SetExecutionTagsReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -58,7 +59,7 @@ func (SetExecutionTagsCall) decode(r *fields) (out SetExecutionTagsReply) {
 // SetFlowTagsCall holds the arguments of Conn.SetFlowTags.
 type SetFlowTagsCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	// FlowID is part of the key flow.
 	FlowID enginecore.FlowID
 	Tags   []string
@@ -74,7 +75,7 @@ type SetFlowTagsReply struct {
 // SetFlowTags runs ff_set_flow_tags. Adds tags to a flow, in any state.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput, ErrFlowNotFound, ErrInvalidTagKey.
+// Error codes: errorcode.InvalidInput, enginecore.ErrFlowNotFound, enginecore.ErrInvalidTagKey.
 func (conn *Conn) SetFlowTags(ctx context.Context, c SetFlowTagsCall) (SetFlowTagsReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -85,7 +86,7 @@ func (SetFlowTagsCall) info() callInfo {
 
 func (c SetFlowTagsCall) encode(w *wire) {
 	w.reserve(2, 0+len(c.Tags))
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.need("flow_id", string(c.FlowID))
 	w.key(w.keys.flowCore(w.tag, c.FlowID))
 	w.key(w.keys.flowTags(w.tag, c.FlowID))

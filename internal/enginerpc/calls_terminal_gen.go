@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // CompleteExecutionCall holds the arguments of Conn.CompleteExecution.
@@ -19,7 +20,7 @@ type CompleteExecutionCall struct {
 	ExecutionID enginecore.ExecutionID
 	LeaseID     enginecore.LeaseID
 	LeaseEpoch  enginecore.LeaseEpoch
-	AttemptID   enginecore.AttemptID
+	AttemptID   keyspace.AttemptID
 	// ResultPayload: optional.
 	ResultPayload []byte
 	// Source: optional.
@@ -37,8 +38,9 @@ type CompleteExecutionReply struct {
 // execution.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired, ErrPartialFenceTriple,
-// ErrLeaseRevoked, ErrLeaseExpired, ErrStaleLease.
+// codes: enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotActive, errorcode.FenceRequired,
+// errorcode.PartialFenceTriple, enginecore.ErrLeaseRevoked, errorcode.LeaseExpired,
+// enginecore.ErrStaleLease.
 func (conn *Conn) CompleteExecution(ctx context.Context, c CompleteExecutionCall) (CompleteExecutionReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -116,8 +118,8 @@ type CancelExecutionReply struct {
 // operator_override.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrInvalidInput, ErrExecutionNotFound, ErrExecutionNotActive, ErrLeaseRevoked,
-// ErrFenceRequired, ErrStaleLease.
+// codes: errorcode.InvalidInput, enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotActive,
+// enginecore.ErrLeaseRevoked, errorcode.FenceRequired, enginecore.ErrStaleLease.
 func (conn *Conn) CancelExecution(ctx context.Context, c CancelExecutionCall) (CancelExecutionReply, error) {
 	return Do(ctx, conn, c)
 }

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // TickCall holds the arguments of Conn.Tick.
 type TickCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Limit     int64
 	Lanes     []enginecore.LaneID
 }
@@ -40,7 +41,7 @@ type TickReply struct {
 // returns when something is due next. Safe to call from any number of keepers.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput.
+// Error codes: errorcode.InvalidInput.
 func (conn *Conn) Tick(ctx context.Context, c TickCall) (TickReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -51,7 +52,7 @@ func (TickCall) info() callInfo {
 
 func (c TickCall) encode(w *wire) {
 	w.reserve(1, 1+len(c.Lanes))
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.int(c.Limit)
 	for _, x := range c.Lanes {
@@ -89,7 +90,7 @@ func (TickCall) decode(r *fields) (out TickReply) {
 // KeepCall holds the arguments of Conn.Keep.
 type KeepCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Limit     int64
 	// Task: optional.
 	Task string
@@ -117,11 +118,11 @@ type KeepReply struct {
 	More         bool
 	Done         []TaskDone
 	Candidates   []Candidate
-	Schedules    []enginecore.ScheduleID
+	Schedules    []keyspace.ScheduleID
 	RelayEntries []RelayEntry
 	Unchecked    int64
 	Siblings     []SiblingCount
-	BulkJobs     []enginecore.BulkJobID
+	BulkJobs     []keyspace.BulkJobID
 	NowMicros    int64
 	Faults       []ItemFault
 	Dispatched   []SiblingDispatch
@@ -142,7 +143,7 @@ type KeepReply struct {
 // siblings by the reason of the join.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput.
+// Error codes: errorcode.InvalidInput.
 func (conn *Conn) Keep(ctx context.Context, c KeepCall) (KeepReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -153,7 +154,7 @@ func (KeepCall) info() callInfo {
 
 func (c KeepCall) encode(w *wire) {
 	w.reserve(1, 8+len(c.Lanes))
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.int(c.Limit)
 	w.text(c.Task)
@@ -178,7 +179,7 @@ func (KeepCall) decode(r *fields) (out KeepReply) {
 		out.Done = list(r, "done", decodeTaskDone)
 		out.Candidates = list(r, "candidates", decodeCandidate)
 		if r.left() > 0 {
-			out.Schedules = listOf(r, "schedules", textValue[enginecore.ScheduleID])
+			out.Schedules = listOf(r, "schedules", textValue[keyspace.ScheduleID])
 		}
 		if r.left() > 0 {
 			out.RelayEntries = list(r, "relay_entries", decodeRelayEntry)
@@ -190,7 +191,7 @@ func (KeepCall) decode(r *fields) (out KeepReply) {
 			out.Siblings = list(r, "siblings", decodeSiblingCount)
 		}
 		if r.left() > 0 {
-			out.BulkJobs = listOf(r, "bulk_jobs", textValue[enginecore.BulkJobID])
+			out.BulkJobs = listOf(r, "bulk_jobs", textValue[keyspace.BulkJobID])
 		}
 		if r.left() > 0 {
 			out.NowMicros = intValue[int64](r, "now_micros")
@@ -210,7 +211,7 @@ func (KeepCall) decode(r *fields) (out KeepReply) {
 // EndLeasesCall holds the arguments of Conn.EndLeases.
 type EndLeasesCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 }
 
 // EndLeasesReply is the answer to EndLeasesCall.
@@ -235,7 +236,7 @@ func (EndLeasesCall) info() callInfo {
 
 func (c EndLeasesCall) encode(w *wire) {
 	w.reserve(1, 0)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 }
 

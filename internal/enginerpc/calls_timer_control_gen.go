@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // MoveTimerCall holds the arguments of Conn.MoveTimer.
 type MoveTimerCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	FlowID    enginecore.FlowID
 	Node      string
 	// At: optional.
@@ -34,7 +35,8 @@ type MoveTimerReply struct {
 // to another one; a past or missing time ends the timer now, as if its time had come.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrFlowNotFound, ErrExecutionNotFound, ErrExecutionNotSuspended, ErrInvalidInput.
+// codes: enginecore.ErrFlowNotFound, enginecore.ErrExecutionNotFound, errorcode.ExecutionNotSuspended,
+// errorcode.InvalidInput.
 func (conn *Conn) MoveTimer(ctx context.Context, c MoveTimerCall) (MoveTimerReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -45,7 +47,7 @@ func (MoveTimerCall) info() callInfo {
 
 func (c MoveTimerCall) encode(w *wire) {
 	w.reserve(1, 4)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.FlowID))
 	w.text(c.Node)

@@ -6,13 +6,13 @@ import (
 	"context"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // TrimCall holds the arguments of Conn.Trim.
 type TrimCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Limit     int64
 	Keep      time.Duration
 	// Cursor: optional.
@@ -41,7 +41,7 @@ type TrimReply struct {
 // managed flow.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput.
+// Error codes: errorcode.InvalidInput.
 func (conn *Conn) Trim(ctx context.Context, c TrimCall) (TrimReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -52,7 +52,7 @@ func (TrimCall) info() callInfo {
 
 func (c TrimCall) encode(w *wire) {
 	w.reserve(1, 3)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.int(c.Limit)
 	w.millis(c.Keep)

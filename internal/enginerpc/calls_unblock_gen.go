@@ -31,7 +31,7 @@ type UnblockExecutionReply struct {
 // until its own delay is over. An execution that was paused during another wait continues that wait.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrExecutionNotFound, ErrExecutionNotEligible.
+// codes: enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotEligible.
 func (conn *Conn) UnblockExecution(ctx context.Context, c UnblockExecutionCall) (UnblockExecutionReply, error) {
 	return Do(ctx, conn, c)
 }

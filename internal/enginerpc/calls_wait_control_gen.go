@@ -6,12 +6,14 @@ import (
 	"context"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // SignalCall holds the arguments of Conn.Signal.
 type SignalCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition      enginecore.Partition
+	Partition      keyspace.Partition
 	ExecutionID    enginecore.ExecutionID
 	WaitpointID    enginecore.WaitpointID
 	WaitpointToken string
@@ -39,7 +41,8 @@ type SignalReply struct {
 // the outcome is unchecked, with the schema, and nothing has changed.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidToken, ErrSignalLimitExceeded, ErrSignalTooLarge, ErrInvalidInput.
+// Error codes: enginecore.ErrInvalidToken, enginecore.ErrSignalLimitExceeded,
+// enginecore.ErrSignalTooLarge, errorcode.InvalidInput.
 func (conn *Conn) Signal(ctx context.Context, c SignalCall) (SignalReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -50,7 +53,7 @@ func (SignalCall) info() callInfo {
 
 func (c SignalCall) encode(w *wire) {
 	w.reserve(1, 12)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ExecutionID))
@@ -79,7 +82,7 @@ func (SignalCall) decode(r *fields) (out SignalReply) {
 // EndWaitCall holds the arguments of Conn.EndWait.
 type EndWaitCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition   enginecore.Partition
+	Partition   keyspace.Partition
 	ExecutionID enginecore.ExecutionID
 	WaitpointID enginecore.WaitpointID
 	Resume      bool
@@ -88,7 +91,7 @@ type EndWaitCall struct {
 	Reason string
 	Actor  string
 	// Namespace: optional.
-	Namespace enginecore.Namespace
+	Namespace keyspace.Namespace
 	// FlowID: optional.
 	FlowID enginecore.FlowID
 	// Checked: optional.
@@ -99,7 +102,7 @@ type EndWaitCall struct {
 type EndWaitReply struct {
 	// Status is StatusOK or StatusAlreadySatisfied.
 	Status      Status
-	PublicState enginecore.PublicState
+	PublicState fabrictype.NodeState
 	More        bool
 	// AnswerSchema is set with StatusOK.
 	AnswerSchema string
@@ -113,7 +116,8 @@ type EndWaitReply struct {
 // namespace or flow than the given ones counts as missing.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrExecutionNotFound, ErrWaitpointNotFound, ErrExecutionNotSuspended, ErrInvalidInput.
+// Error codes: enginecore.ErrExecutionNotFound, enginecore.ErrWaitpointNotFound,
+// errorcode.ExecutionNotSuspended, errorcode.InvalidInput.
 func (conn *Conn) EndWait(ctx context.Context, c EndWaitCall) (EndWaitReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -124,7 +128,7 @@ func (EndWaitCall) info() callInfo {
 
 func (c EndWaitCall) encode(w *wire) {
 	w.reserve(1, 9)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ExecutionID))
@@ -142,13 +146,13 @@ func (EndWaitCall) decode(r *fields) (out EndWaitReply) {
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:
-		out.PublicState = textValue[enginecore.PublicState](r, "public_state")
+		out.PublicState = textValue[fabrictype.NodeState](r, "public_state")
 		out.More = boolValue(r, "more")
 		if r.left() > 0 {
 			out.AnswerSchema = textValue[string](r, "answer_schema")
 		}
 	case r.status == StatusAlreadySatisfied:
-		out.PublicState = textValue[enginecore.PublicState](r, "public_state")
+		out.PublicState = textValue[fabrictype.NodeState](r, "public_state")
 		out.More = boolValue(r, "more")
 	default:
 		r.unknownStatus()

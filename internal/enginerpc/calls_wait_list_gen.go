@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // ListWaitpointsCall holds the arguments of Conn.ListWaitpoints.
 type ListWaitpointsCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	FlowID    enginecore.FlowID
 	All       bool
 	// Cursor: optional.
@@ -34,7 +35,7 @@ type ListWaitpointsReply struct {
 // rotation; closed waitpoints have none. Pending ones need 0 signals, as the number is not known yet.
 // `children` are the open child runs of nodes of the page; their waitpoints are their own.
 //
-// It only reads. Error codes: ErrFlowNotFound, ErrInvalidInput.
+// It only reads. Error codes: enginecore.ErrFlowNotFound, errorcode.InvalidInput.
 func (conn *Conn) ListWaitpoints(ctx context.Context, c ListWaitpointsCall) (ListWaitpointsReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -45,7 +46,7 @@ func (ListWaitpointsCall) info() callInfo {
 
 func (c ListWaitpointsCall) encode(w *wire) {
 	w.reserve(1, 3)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.FlowID))
 	w.bool(c.All)
@@ -70,7 +71,7 @@ func (ListWaitpointsCall) decode(r *fields) (out ListWaitpointsReply) {
 // ListWaitsCall holds the arguments of Conn.ListWaits.
 type ListWaitsCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition   enginecore.Partition
+	Partition   keyspace.Partition
 	Order       string
 	NewestFirst bool
 	Limit       int64
@@ -111,7 +112,7 @@ type ListWaitsReply struct {
 // `more`, continue after `next_at` and `next_id`. The tags are names and values in turn. Waitpoints
 // that are opened ahead of their wait are not among them.
 //
-// It only reads. Error codes: ErrInvalidInput.
+// It only reads. Error codes: errorcode.InvalidInput.
 func (conn *Conn) ListWaits(ctx context.Context, c ListWaitsCall) (ListWaitsReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -122,7 +123,7 @@ func (ListWaitsCall) info() callInfo {
 
 func (c ListWaitsCall) encode(w *wire) {
 	w.reserve(1, 10+len(c.Tags))
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Order)
 	w.bool(c.NewestFirst)
@@ -161,13 +162,13 @@ func (ListWaitsCall) decode(r *fields) (out ListWaitsReply) {
 // ReadWaitpointCall holds the arguments of Conn.ReadWaitpoint.
 type ReadWaitpointCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition   enginecore.Partition
+	Partition   keyspace.Partition
 	ExecutionID enginecore.ExecutionID
 	WaitpointID enginecore.WaitpointID
 	// WaitpointToken: optional.
 	WaitpointToken string
 	// Namespace: optional.
-	Namespace enginecore.Namespace
+	Namespace keyspace.Namespace
 	// FlowID: optional.
 	FlowID enginecore.FlowID
 	// Cursor: optional.
@@ -190,8 +191,8 @@ type ReadWaitpointReply struct {
 // the order of their arrival and in pages; continue with next_cursor until it is empty. The execution
 // of another namespace or flow than the given ones counts as missing.
 //
-// It only reads. Error codes: ErrInvalidToken, ErrExecutionNotFound, ErrWaitpointNotFound,
-// ErrInvalidInput.
+// It only reads. Error codes: enginecore.ErrInvalidToken, enginecore.ErrExecutionNotFound,
+// enginecore.ErrWaitpointNotFound, errorcode.InvalidInput.
 func (conn *Conn) ReadWaitpoint(ctx context.Context, c ReadWaitpointCall) (ReadWaitpointReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -202,7 +203,7 @@ func (ReadWaitpointCall) info() callInfo {
 
 func (c ReadWaitpointCall) encode(w *wire) {
 	w.reserve(1, 6)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ExecutionID))

@@ -31,9 +31,9 @@ type CreatePendingWaitpointReply struct {
 // the execution still runs, so that the token can be given away before the execution suspends.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrInvalidInput, ErrExecutionNotFound, ErrExecutionNotActive, ErrNoActiveLease,
-// ErrStaleLease, ErrWaitpointAlreadyExists, ErrInvalidKeysMissingHMAC, ErrHMACSecretNotInitialized,
-// ErrInvalidSecret.
+// codes: errorcode.InvalidInput, enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotActive,
+// enginecore.ErrNoActiveLease, enginecore.ErrStaleLease, errorcode.WaitpointAlreadyExists,
+// errorcode.InvalidKeysMissingHMAC, errorcode.HMACSecretNotInitialized, errorcode.InvalidSecret.
 func (conn *Conn) CreatePendingWaitpoint(ctx context.Context, c CreatePendingWaitpointCall) (CreatePendingWaitpointReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -90,7 +90,7 @@ type CloseWaitpointReply struct {
 // refused from now on.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrWaitpointNotFound, ErrWaitpointNotOpen.
+// Error codes: enginecore.ErrWaitpointNotFound, enginecore.ErrWaitpointNotOpen.
 func (conn *Conn) CloseWaitpoint(ctx context.Context, c CloseWaitpointCall) (CloseWaitpointReply, error) {
 	return Do(ctx, conn, c)
 }

@@ -6,13 +6,13 @@ import (
 	"context"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // RotateWaitpointHMACSecretCall holds the arguments of Conn.RotateWaitpointHMACSecret.
 type RotateWaitpointHMACSecretCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition    enginecore.Partition
+	Partition    keyspace.Partition
 	NewKID       string
 	NewSecretHex string
 	Grace        time.Duration
@@ -35,7 +35,8 @@ type RotateWaitpointHMACSecretReply struct {
 // secret is refused.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrInvalidKID, ErrInvalidSecretHex, ErrInvalidGraceMs, ErrRotationConflict.
+// codes: errorcode.InvalidKID, errorcode.InvalidSecretHex, errorcode.InvalidGraceMs,
+// enginecore.ErrRotationConflict.
 func (conn *Conn) RotateWaitpointHMACSecret(ctx context.Context, c RotateWaitpointHMACSecretCall) (RotateWaitpointHMACSecretReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -46,7 +47,7 @@ func (RotateWaitpointHMACSecretCall) info() callInfo {
 
 func (c RotateWaitpointHMACSecretCall) encode(w *wire) {
 	w.reserve(1, 3)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.waitpointSecrets(w.tag))
 	w.text(c.NewKID)
 	w.text(c.NewSecretHex)
@@ -73,7 +74,7 @@ func (RotateWaitpointHMACSecretCall) decode(r *fields) (out RotateWaitpointHMACS
 // ListWaitpointHMACKIDsCall holds the arguments of Conn.ListWaitpointHMACKIDs.
 type ListWaitpointHMACKIDsCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 }
 
 // ListWaitpointHMACKIDsReply is the answer to ListWaitpointHMACKIDsCall.
@@ -98,7 +99,7 @@ func (ListWaitpointHMACKIDsCall) info() callInfo {
 
 func (c ListWaitpointHMACKIDsCall) encode(w *wire) {
 	w.reserve(1, 0)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.waitpointSecrets(w.tag))
 }
 

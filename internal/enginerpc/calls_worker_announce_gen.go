@@ -6,12 +6,13 @@ import (
 	"context"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // AnnounceCall holds the arguments of Conn.Announce.
 type AnnounceCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	LaneID    enginecore.LaneID
 	Kinds     string
 	// Capabilities: optional.
@@ -33,7 +34,7 @@ type AnnounceReply struct {
 // call; continue with next_cursor until it is empty.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidCapabilities.
+// Error codes: enginecore.ErrInvalidCapabilities.
 func (conn *Conn) Announce(ctx context.Context, c AnnounceCall) (AnnounceReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -44,7 +45,7 @@ func (AnnounceCall) info() callInfo {
 
 func (c AnnounceCall) encode(w *wire) {
 	w.reserve(1, 4)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.LaneID))
 	w.text(c.Kinds)

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // ReportWorkerCall holds the arguments of Conn.ReportWorker.
 type ReportWorkerCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition        enginecore.Partition
+	Partition        keyspace.Partition
 	WorkerInstanceID enginecore.WorkerInstanceID
 	State            string
 	Used             int64
@@ -48,7 +49,7 @@ type ReportWorkerReply struct {
 // is gone; they come with `about`. `drain` reports whether an operator requests the worker to drain.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput.
+// Error codes: errorcode.InvalidInput.
 func (conn *Conn) ReportWorker(ctx context.Context, c ReportWorkerCall) (ReportWorkerReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -59,7 +60,7 @@ func (ReportWorkerCall) info() callInfo {
 
 func (c ReportWorkerCall) encode(w *wire) {
 	w.reserve(1, 10)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.WorkerInstanceID))
 	w.text(c.State)
@@ -88,7 +89,7 @@ func (ReportWorkerCall) decode(r *fields) (out ReportWorkerReply) {
 // DrainWorkerCall holds the arguments of Conn.DrainWorker.
 type DrainWorkerCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition        enginecore.Partition
+	Partition        keyspace.Partition
 	WorkerInstanceID enginecore.WorkerInstanceID
 	// Actor: optional.
 	Actor string
@@ -104,7 +105,7 @@ type DrainWorkerReply struct {
 // that, for a worker that misses the message.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrWorkerNotFound.
+// Error codes: enginecore.ErrWorkerNotFound.
 func (conn *Conn) DrainWorker(ctx context.Context, c DrainWorkerCall) (DrainWorkerReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -115,7 +116,7 @@ func (DrainWorkerCall) info() callInfo {
 
 func (c DrainWorkerCall) encode(w *wire) {
 	w.reserve(1, 2)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.WorkerInstanceID))
 	w.text(c.Actor)
@@ -135,7 +136,7 @@ func (DrainWorkerCall) decode(r *fields) (out DrainWorkerReply) {
 // ListWorkersCall holds the arguments of Conn.ListWorkers.
 type ListWorkersCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	// Cursor: optional.
 	Cursor string
 	// Gone: optional.
@@ -167,7 +168,7 @@ func (ListWorkersCall) info() callInfo {
 
 func (c ListWorkersCall) encode(w *wire) {
 	w.reserve(1, 2)
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Cursor)
 	w.bool(c.Gone)
@@ -189,7 +190,7 @@ func (ListWorkersCall) decode(r *fields) (out ListWorkersReply) {
 // FindWorkersCall holds the arguments of Conn.FindWorkers.
 type FindWorkersCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Queries   []FindWorkersQuery
 }
 
@@ -222,7 +223,7 @@ func (FindWorkersCall) info() callInfo {
 
 func (c FindWorkersCall) encode(w *wire) {
 	w.reserve(1, 1+2*len(c.Queries))
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.int(int64(len(c.Queries)))
 	for i := range c.Queries {
@@ -247,7 +248,7 @@ func (FindWorkersCall) decode(r *fields) (out FindWorkersReply) {
 // ReadBuildsCall holds the arguments of Conn.ReadBuilds.
 type ReadBuildsCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	BuildIDs  []string
 }
 
@@ -261,7 +262,7 @@ type ReadBuildsReply struct {
 // ReadBuilds runs ffx2_read_builds. Returns the builds of programs, by the ids under which their
 // workers reported them, in the requested order; empty for an id that is not known.
 //
-// It only reads. Error codes: ErrInvalidInput.
+// It only reads. Error codes: errorcode.InvalidInput.
 func (conn *Conn) ReadBuilds(ctx context.Context, c ReadBuildsCall) (ReadBuildsReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -272,7 +273,7 @@ func (ReadBuildsCall) info() callInfo {
 
 func (c ReadBuildsCall) encode(w *wire) {
 	w.reserve(1, 0+len(c.BuildIDs))
-	w.partition(c.Partition, enginecore.FlowFamily)
+	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	for _, x := range c.BuildIDs {
 		w.text(x)

@@ -11,6 +11,8 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // graphChunk is how many nodes of a graph one ReadGraph returns.
@@ -114,11 +116,11 @@ func (conn *Conn) describe(ctx context.Context, claimed []ClaimedExecution) erro
 const attemptDigit = 24
 
 // firstAttempt returns the id of the attempt that a claim has begun with a lease.
-func firstAttempt(lease enginecore.LeaseID) enginecore.AttemptID {
+func firstAttempt(lease enginecore.LeaseID) keyspace.AttemptID {
 	if len(lease) <= attemptDigit {
 		return ""
 	}
-	return enginecore.AttemptID(lease[:attemptDigit] + "1" + lease[attemptDigit+1:])
+	return keyspace.AttemptID(lease[:attemptDigit] + "1" + lease[attemptDigit+1:])
 }
 
 // uuidLength is the length of a UUID as text, and flowPrefix how much of it the executions of a flow share with its id.
@@ -127,7 +129,7 @@ const (
 	flowPrefix = 32
 )
 
-// flowNode returns the flow of an execution and the ordinal of its node there, as enginecore.NodeExecutionID takes
+// flowNode returns the flow of an execution and the ordinal of its node there, as keyspace.NodeExecutionID takes
 // them; 0 for an execution that is not a node of a flow that was submitted whole.
 func flowNode(id enginecore.ExecutionID) (enginecore.FlowID, int) {
 	text := id.UUID()
@@ -146,7 +148,7 @@ func (conn *Conn) readGraph(ctx context.Context, x *ClaimedExecution, part graph
 	if chunk, found := conn.graphs.get(part); found {
 		return chunk, nil
 	}
-	p, err := x.ExecutionID.Partition()
+	p, err := keyspace.PartitionOf(x.ExecutionID)
 	if err != nil {
 		return ReadGraphReply{}, err
 	}
@@ -162,7 +164,7 @@ func (conn *Conn) readGraph(ctx context.Context, x *ClaimedExecution, part graph
 		// The call may have been made by another caller, whose context has ended or whose partition lacks the graph.
 		chunk, err = read()
 	}
-	if errors.Is(err, enginecore.ErrGraphUnknown) {
+	if errors.Is(err, errorcode.GraphUnknown) {
 		return ReadGraphReply{}, nil
 	}
 	if err != nil {

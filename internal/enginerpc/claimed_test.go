@@ -7,14 +7,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // TestFlowNode reads flows and ordinals from the ids of executions.
 func TestFlowNode(t *testing.T) {
-	flow := enginecore.FlowIDFor("n", "f", "r")
-	p := enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}
+	flow := keyspace.FlowIDFor("n", "f", "r")
+	p := keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}
 	for _, ordinal := range []int{1, 32, 33, 65535} {
-		found, at := flowNode(enginecore.NodeExecutionID(p, flow, ordinal))
+		found, at := flowNode(keyspace.NodeExecutionID(p, flow, ordinal))
 		assert.Equal(t, flow, found)
 		assert.Equal(t, ordinal, at)
 	}

@@ -13,7 +13,9 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/lua"
+	"github.com/flowfabric/flowfabric-go/internal/keyprefix"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/lualib"
 )
 
 // Options adjust Connect. The zero value is usable.
@@ -23,7 +25,7 @@ type Options struct {
 	Prefix string
 	// Partitions are the counts for a deployment that has none stored yet; stored ones win. Each count that
 	// is 0 defaults to 64 for flows, 16 for budgets, 16 for quotas.
-	Partitions enginecore.Partitioning
+	Partitions keyspace.Partitioning
 	// RetryFor bounds how long one call is retried while the server is away or not ready; the caller's
 	// context bounds it too. Defaults to 15 s.
 	RetryFor time.Duration
@@ -63,7 +65,7 @@ const defaultRetryFor = 15 * time.Second
 type Conn struct {
 	client       rueidis.Client
 	keys         Keys
-	partitioning enginecore.Partitioning
+	partitioning keyspace.Partitioning
 	retryFor     time.Duration
 	logger       *slog.Logger
 	library      libraryFile
@@ -93,7 +95,7 @@ func Connect(ctx context.Context, client rueidis.Client, o Options) (*Conn, erro
 		return nil, errors.New("connect: no client")
 	}
 	if o.Prefix == "" {
-		o.Prefix = enginecore.DefaultPrefix
+		o.Prefix = keyprefix.Default
 	}
 	keys, err := NewKeys(o.Prefix)
 	if err != nil {
@@ -185,11 +187,11 @@ func (conn *Conn) Client() rueidis.Client { return conn.client }
 func (conn *Conn) Keys() Keys { return conn.keys }
 
 // Partitioning holds the deployment's partition counts.
-func (conn *Conn) Partitioning() enginecore.Partitioning { return conn.partitioning }
+func (conn *Conn) Partitioning() keyspace.Partitioning { return conn.partitioning }
 
 // CheckExecution returns why the deployment cannot have an execution with that id, or nil.
 func (conn *Conn) CheckExecution(id enginecore.ExecutionID) error {
-	p, err := id.Partition()
+	p, err := keyspace.PartitionOf(id)
 	if err == nil {
 		err = hasPartition(p, conn.partitioning.Flow)
 	}
@@ -200,9 +202,9 @@ func (conn *Conn) CheckExecution(id enginecore.ExecutionID) error {
 }
 
 // FlowPartition is where a flow and its executions live.
-func (conn *Conn) FlowPartition(id enginecore.FlowID) (enginecore.Partition, error) {
+func (conn *Conn) FlowPartition(id enginecore.FlowID) (keyspace.Partition, error) {
 	if err := conn.connected(); err != nil {
-		return enginecore.Partition{}, err
+		return keyspace.Partition{}, err
 	}
 	return conn.partitioning.FlowPartition(id)
 }
@@ -301,12 +303,12 @@ const (
 
 // partitions reads the stored counts, after storing the wanted ones where none are. Each field is written only
 // if it is missing, so of two programs that start at once both see the same counts.
-func (conn *Conn) partitions(ctx context.Context, want enginecore.Partitioning) (enginecore.Partitioning, error) {
-	defaults := enginecore.Partitioning{
+func (conn *Conn) partitions(ctx context.Context, want keyspace.Partitioning) (keyspace.Partitioning, error) {
+	defaults := keyspace.Partitioning{
 		Flow: defaultFlowPartitions, Budget: defaultBudgetPartitions, Quota: defaultQuotaPartitions,
 	}
 	if conn.contractOnly {
-		defaults = enginecore.Partitioning{
+		defaults = keyspace.Partitioning{
 			Flow: contractFlowPartitions, Budget: contractBudgetPartitions, Quota: contractQuotaPartitions,
 		}
 	}
@@ -319,13 +321,13 @@ func (conn *Conn) partitions(ctx context.Context, want enginecore.Partitioning) 
 		}
 	}
 	if err := want.Validate(); err != nil {
-		return enginecore.Partitioning{}, err
+		return keyspace.Partitioning{}, err
 	}
 	key := conn.keys.ConfigPartitions()
 	b := conn.client.B()
 	stored, err := conn.client.Do(ctx, b.Hgetall().Key(key).Build()).AsStrMap()
 	if err != nil {
-		return enginecore.Partitioning{}, fmt.Errorf("partition counts: %w", connectError(err))
+		return keyspace.Partitioning{}, fmt.Errorf("partition counts: %w", connectError(err))
 	}
 	if len(stored) < 3 {
 		for _, f := range []struct {
@@ -336,36 +338,36 @@ func (conn *Conn) partitions(ctx context.Context, want enginecore.Partitioning) 
 				return b.Hsetnx().Key(key).Field(f.name).Value(strconv.Itoa(f.count)).Build()
 			})
 			if err != nil {
-				return enginecore.Partitioning{}, fmt.Errorf("partition counts: %w", err)
+				return keyspace.Partitioning{}, fmt.Errorf("partition counts: %w", err)
 			}
 		}
 		stored, err = conn.client.Do(ctx, b.Hgetall().Key(key).Build()).AsStrMap()
 		if err != nil {
-			return enginecore.Partitioning{}, fmt.Errorf("partition counts: %w", connectError(err))
+			return keyspace.Partitioning{}, fmt.Errorf("partition counts: %w", connectError(err))
 		}
 	}
-	var p enginecore.Partitioning
+	var p keyspace.Partitioning
 	for _, f := range []struct {
 		name  string
 		count *int
 	}{{fieldFlowPartitions, &p.Flow}, {fieldBudgetPartitions, &p.Budget}, {fieldQuotaPartitions, &p.Quota}} {
 		n, err := strconv.Atoi(stored[f.name])
 		if err != nil {
-			return enginecore.Partitioning{}, fmt.Errorf("partition counts: %s of %s is %q, not a number", f.name, key,
+			return keyspace.Partitioning{}, fmt.Errorf("partition counts: %s of %s is %q, not a number", f.name, key,
 				stored[f.name])
 		}
 		*f.count = n
 	}
 	if err := p.Validate(); err != nil {
-		return enginecore.Partitioning{}, fmt.Errorf("partition counts stored in %s: %w", key, err)
+		return keyspace.Partitioning{}, fmt.Errorf("partition counts stored in %s: %w", key, err)
 	}
 	return p, nil
 }
 
 func ownLibrary() (libraryFile, error) {
-	build, err := parseBuild(lua.Build())
+	build, err := parseBuild(lualib.Build())
 	if err != nil {
 		return libraryFile{}, err
 	}
-	return libraryFile{source: lua.Source(), build: build, protocol: lua.Protocol, minProtocol: lua.MinProtocol}, nil
+	return libraryFile{source: lualib.Source(), build: build, protocol: lualib.Protocol, minProtocol: lualib.MinProtocol}, nil
 }

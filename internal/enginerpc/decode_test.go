@@ -140,10 +140,10 @@ func TestRefusals(t *testing.T) {
 		!errors.Is(err, enginecore.ErrAlreadyMemberOfDifferentFlow) || refusal.Details[0] != "abc" {
 		t.Errorf("got %v", err)
 	}
-	if err := decode([]any{0, "never_heard_of"}); enginecore.ClassOf(err) != enginecore.ClassTerminal || !errors.Is(err, enginecore.Code("never_heard_of")) {
+	if err := decode([]any{0, "never_heard_of"}); !errors.Is(err, enginecore.Code("never_heard_of")) {
 		t.Errorf("got %v", err)
 	}
-	if err := decode([]any{0}); enginecore.ClassOf(err) != enginecore.ClassBug {
+	if err := decode([]any{0}); !isDecodeError(err) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -194,4 +194,9 @@ func TestClassify(t *testing.T) {
 			t.Errorf("says a thing twice: %s", text)
 		}
 	}
+}
+
+func isDecodeError(err error) bool {
+	var malformed *enginecore.DecodeError
+	return errors.As(err, &malformed)
 }

@@ -5,7 +5,7 @@
 // a reply struct, generated from the headers in package lua:
 //
 //	reply, err := conn.Claim(ctx, enginerpc.ClaimCall{Partition: p, …})
-//	if errors.Is(err, enginecore.ErrLeaseExpired) { … }
+//	if errors.Is(err, errorcode.LeaseExpired) { … }
 //
 // Payloads are bytes from end to end. Byte slices in replies belong to the caller; byte slices in calls must not
 // change until the call has returned.

@@ -9,9 +9,10 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // A run of one node on the engine in this process: store its graph, submit it, claim the node, complete it, read the
@@ -37,7 +38,7 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	flow := enginecore.FlowIDFor("example", "greet", "run-1")
+	flow := keyspace.FlowIDFor("example", "greet", "run-1")
 	partition, err := engine.FlowPartition(flow)
 	if err != nil {
 		log.Fatal(err)
@@ -77,7 +78,7 @@ func Example() {
 			Partition: partition, ExecutionID: x.ExecutionID, LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch,
 			AttemptID: x.AttemptID, Result: append([]byte("hello "), x.FlowInput...), ClaimRequest: me,
 		})
-		if errors.Is(err, enginecore.ErrLeaseExpired) {
+		if errors.Is(err, errorcode.LeaseExpired) {
 			log.Fatal("too slow: another worker has the node now")
 		} else if err != nil {
 			log.Fatal(err)

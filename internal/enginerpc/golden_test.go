@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyprefix"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // goldenCall is one call with the KEYS and ARGV that it must be sent with.
@@ -74,7 +76,7 @@ func appendReply(b []byte, v any) []byte {
 
 func testKeys(t testing.TB) Keys {
 	t.Helper()
-	k, err := NewKeys(enginecore.DefaultPrefix)
+	k, err := NewKeys(keyprefix.Default)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +116,7 @@ func slot(key string) int {
 	if tag := TagOf(key); tag != "" {
 		key = tag[1 : len(tag)-1]
 	}
-	return int(enginecore.Partitioning{Flow: clusterSlots}.LanePartition(enginecore.LaneID(key)).Index) // the checksum of its text
+	return int(keyspace.Partitioning{Flow: clusterSlots}.LanePartition(enginecore.LaneID(key)).Index) // the checksum of its text
 }
 
 func TestGoldenReplies(t *testing.T) {

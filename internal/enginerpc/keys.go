@@ -3,7 +3,7 @@ package enginerpc
 import (
 	"strings"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyprefix"
 )
 
 // Keys builds the keys and channel names of one deployment. Every name begins with the prefix and a colon.
@@ -14,7 +14,7 @@ type Keys struct {
 
 // NewKeys returns the key builders of a deployment. The error comes from CheckPrefix.
 func NewKeys(prefix string) (Keys, error) {
-	if err := enginecore.CheckPrefix(prefix); err != nil {
+	if err := keyprefix.Check(prefix); err != nil {
 		return Keys{}, err
 	}
 	return Keys{prefix}, nil

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // Keys of the composite calls with parts of free text: different parts give different keys, for any text.
@@ -21,7 +22,7 @@ func TestKeysOfDifferentPartsDiffer(t *testing.T) {
 		}
 		return b.String()
 	}
-	p := enginecore.Partition{Family: enginecore.FlowFamily, Index: 3}
+	p := keyspace.Partition{Family: keyspace.FlowFamily, Index: 3}
 	seen := make(map[string]string)
 	enter := func(key string, parts ...string) {
 		of := fmt.Sprintf("%q", parts)
@@ -46,7 +47,7 @@ func TestKeysOfDifferentPartsDiffer(t *testing.T) {
 // The keys of the contract have their parts as they are, and so has everything without a colon or a percent sign.
 func TestKeysThatAreNotEscaped(t *testing.T) {
 	t.Parallel()
-	keys, p := testKeys(t), enginecore.Partition{Family: enginecore.FlowFamily, Index: 3}
+	keys, p := testKeys(t), keyspace.Partition{Family: keyspace.FlowFamily, Index: 3}
 	for got, want := range map[string]string{
 		keys.LaneEligible(p, "a:b%"):            "ff:idx:{fp:3}:lane:a:b%:eligible",
 		keys.FfxQueue(p, "io", "b:queue:c%"):    "ff:ffx:{fp:3}:lane:io:queue:b:queue:c%",
@@ -65,8 +66,8 @@ func TestKeysThatAreNotEscaped(t *testing.T) {
 func TestParseKeys(t *testing.T) {
 	t.Parallel()
 	k := testKeys(t)
-	p := enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}
-	id := enginecore.NewExecutionID(p)
+	p := keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}
+	id := keyspace.NewExecutionID(p)
 	if tag, got, ok := k.ParseExecCore(k.ExecCore(id)); !ok || tag != p.Tag() || got != id {
 		t.Errorf("execution: %s, %s, %v", tag, got, ok)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // ExecCore is <prefix>:exec:{tag}:{execution_id}:core. The tag comes from the execution id.
@@ -248,7 +249,7 @@ func (k Keys) streamMeta(tag string, executionID enginecore.ExecutionID, attempt
 }
 
 // WaitpointRecord is <prefix>:wp:{tag}:{waitpoint_id}.
-func (k Keys) WaitpointRecord(partition enginecore.Partition, waitpointID enginecore.WaitpointID) string {
+func (k Keys) WaitpointRecord(partition keyspace.Partition, waitpointID enginecore.WaitpointID) string {
 	return k.waitpointRecord(partition.Tag(), waitpointID)
 }
 
@@ -257,7 +258,7 @@ func (k Keys) waitpointRecord(tag string, waitpointID enginecore.WaitpointID) st
 }
 
 // WaitpointCondition is <prefix>:wp:{tag}:{waitpoint_id}:condition.
-func (k Keys) WaitpointCondition(partition enginecore.Partition, waitpointID enginecore.WaitpointID) string {
+func (k Keys) WaitpointCondition(partition keyspace.Partition, waitpointID enginecore.WaitpointID) string {
 	return k.waitpointCondition(partition.Tag(), waitpointID)
 }
 
@@ -266,7 +267,7 @@ func (k Keys) waitpointCondition(tag string, waitpointID enginecore.WaitpointID)
 }
 
 // WaitpointSignals is <prefix>:wp:{tag}:{waitpoint_id}:signals.
-func (k Keys) WaitpointSignals(partition enginecore.Partition, waitpointID enginecore.WaitpointID) string {
+func (k Keys) WaitpointSignals(partition keyspace.Partition, waitpointID enginecore.WaitpointID) string {
 	return k.waitpointSignals(partition.Tag(), waitpointID)
 }
 
@@ -275,7 +276,7 @@ func (k Keys) waitpointSignals(tag string, waitpointID enginecore.WaitpointID) s
 }
 
 // WaitpointSecrets is <prefix>:sec:{tag}:waitpoint_hmac.
-func (k Keys) WaitpointSecrets(partition enginecore.Partition) string {
+func (k Keys) WaitpointSecrets(partition keyspace.Partition) string {
 	return k.waitpointSecrets(partition.Tag())
 }
 
@@ -284,7 +285,7 @@ func (k Keys) waitpointSecrets(tag string) string {
 }
 
 // SignalRecord is <prefix>:signal:{tag}:{signal_id}.
-func (k Keys) SignalRecord(partition enginecore.Partition, signalID enginecore.SignalID) string {
+func (k Keys) SignalRecord(partition keyspace.Partition, signalID enginecore.SignalID) string {
 	return k.signalRecord(partition.Tag(), signalID)
 }
 
@@ -293,7 +294,7 @@ func (k Keys) signalRecord(tag string, signalID enginecore.SignalID) string {
 }
 
 // SignalPayload is <prefix>:signal:{tag}:{signal_id}:payload.
-func (k Keys) SignalPayload(partition enginecore.Partition, signalID enginecore.SignalID) string {
+func (k Keys) SignalPayload(partition keyspace.Partition, signalID enginecore.SignalID) string {
 	return k.signalPayload(partition.Tag(), signalID)
 }
 
@@ -302,7 +303,7 @@ func (k Keys) signalPayload(tag string, signalID enginecore.SignalID) string {
 }
 
 // SignalDedup is <prefix>:sigdedup:{tag}:{waitpoint_id}:{idempotency_key}.
-func (k Keys) SignalDedup(partition enginecore.Partition, waitpointID enginecore.WaitpointID, idempotencyKey string) string {
+func (k Keys) SignalDedup(partition keyspace.Partition, waitpointID enginecore.WaitpointID, idempotencyKey string) string {
 	return k.signalDedup(partition.Tag(), waitpointID, idempotencyKey)
 }
 
@@ -311,16 +312,16 @@ func (k Keys) signalDedup(tag string, waitpointID enginecore.WaitpointID, idempo
 }
 
 // ExecIdem is <prefix>:idem:{tag}:{namespace}:{idempotency_key}.
-func (k Keys) ExecIdem(partition enginecore.Partition, namespace enginecore.Namespace, idempotencyKey string) string {
+func (k Keys) ExecIdem(partition keyspace.Partition, namespace keyspace.Namespace, idempotencyKey string) string {
 	return k.execIdem(partition.Tag(), namespace, idempotencyKey)
 }
 
-func (k Keys) execIdem(tag string, namespace enginecore.Namespace, idempotencyKey string) string {
+func (k Keys) execIdem(tag string, namespace keyspace.Namespace, idempotencyKey string) string {
 	return k.prefix + ":idem:" + tag + ":" + string(namespace) + ":" + idempotencyKey
 }
 
 // ExecNoop is <prefix>:noop:{tag}.
-func (k Keys) ExecNoop(partition enginecore.Partition) string {
+func (k Keys) ExecNoop(partition keyspace.Partition) string {
 	return k.execNoop(partition.Tag())
 }
 
@@ -329,7 +330,7 @@ func (k Keys) execNoop(tag string) string {
 }
 
 // LaneEligible is <prefix>:idx:{tag}:lane:{lane_id}:eligible.
-func (k Keys) LaneEligible(partition enginecore.Partition, laneID enginecore.LaneID) string {
+func (k Keys) LaneEligible(partition keyspace.Partition, laneID enginecore.LaneID) string {
 	return k.laneEligible(partition.Tag(), laneID)
 }
 
@@ -338,7 +339,7 @@ func (k Keys) laneEligible(tag string, laneID enginecore.LaneID) string {
 }
 
 // LaneDelayed is <prefix>:idx:{tag}:lane:{lane_id}:delayed.
-func (k Keys) LaneDelayed(partition enginecore.Partition, laneID enginecore.LaneID) string {
+func (k Keys) LaneDelayed(partition keyspace.Partition, laneID enginecore.LaneID) string {
 	return k.laneDelayed(partition.Tag(), laneID)
 }
 
@@ -347,7 +348,7 @@ func (k Keys) laneDelayed(tag string, laneID enginecore.LaneID) string {
 }
 
 // LaneActive is <prefix>:idx:{tag}:lane:{lane_id}:active.
-func (k Keys) LaneActive(partition enginecore.Partition, laneID enginecore.LaneID) string {
+func (k Keys) LaneActive(partition keyspace.Partition, laneID enginecore.LaneID) string {
 	return k.laneActive(partition.Tag(), laneID)
 }
 
@@ -356,7 +357,7 @@ func (k Keys) laneActive(tag string, laneID enginecore.LaneID) string {
 }
 
 // LaneTerminal is <prefix>:idx:{tag}:lane:{lane_id}:terminal.
-func (k Keys) LaneTerminal(partition enginecore.Partition, laneID enginecore.LaneID) string {
+func (k Keys) LaneTerminal(partition keyspace.Partition, laneID enginecore.LaneID) string {
 	return k.laneTerminal(partition.Tag(), laneID)
 }
 
@@ -365,7 +366,7 @@ func (k Keys) laneTerminal(tag string, laneID enginecore.LaneID) string {
 }
 
 // LaneSuspended is <prefix>:idx:{tag}:lane:{lane_id}:suspended.
-func (k Keys) LaneSuspended(partition enginecore.Partition, laneID enginecore.LaneID) string {
+func (k Keys) LaneSuspended(partition keyspace.Partition, laneID enginecore.LaneID) string {
 	return k.laneSuspended(partition.Tag(), laneID)
 }
 
@@ -374,7 +375,7 @@ func (k Keys) laneSuspended(tag string, laneID enginecore.LaneID) string {
 }
 
 // LaneBlockedDependencies is <prefix>:idx:{tag}:lane:{lane_id}:blocked:dependencies.
-func (k Keys) LaneBlockedDependencies(partition enginecore.Partition, laneID enginecore.LaneID) string {
+func (k Keys) LaneBlockedDependencies(partition keyspace.Partition, laneID enginecore.LaneID) string {
 	return k.laneBlockedDependencies(partition.Tag(), laneID)
 }
 
@@ -383,7 +384,7 @@ func (k Keys) laneBlockedDependencies(tag string, laneID enginecore.LaneID) stri
 }
 
 // LaneBlockedBudget is <prefix>:idx:{tag}:lane:{lane_id}:blocked:budget.
-func (k Keys) LaneBlockedBudget(partition enginecore.Partition, laneID enginecore.LaneID) string {
+func (k Keys) LaneBlockedBudget(partition keyspace.Partition, laneID enginecore.LaneID) string {
 	return k.laneBlockedBudget(partition.Tag(), laneID)
 }
 
@@ -392,7 +393,7 @@ func (k Keys) laneBlockedBudget(tag string, laneID enginecore.LaneID) string {
 }
 
 // LaneBlockedQuota is <prefix>:idx:{tag}:lane:{lane_id}:blocked:quota.
-func (k Keys) LaneBlockedQuota(partition enginecore.Partition, laneID enginecore.LaneID) string {
+func (k Keys) LaneBlockedQuota(partition keyspace.Partition, laneID enginecore.LaneID) string {
 	return k.laneBlockedQuota(partition.Tag(), laneID)
 }
 
@@ -401,7 +402,7 @@ func (k Keys) laneBlockedQuota(tag string, laneID enginecore.LaneID) string {
 }
 
 // LaneBlockedRoute is <prefix>:idx:{tag}:lane:{lane_id}:blocked:route.
-func (k Keys) LaneBlockedRoute(partition enginecore.Partition, laneID enginecore.LaneID) string {
+func (k Keys) LaneBlockedRoute(partition keyspace.Partition, laneID enginecore.LaneID) string {
 	return k.laneBlockedRoute(partition.Tag(), laneID)
 }
 
@@ -410,7 +411,7 @@ func (k Keys) laneBlockedRoute(tag string, laneID enginecore.LaneID) string {
 }
 
 // LaneBlockedOperator is <prefix>:idx:{tag}:lane:{lane_id}:blocked:operator.
-func (k Keys) LaneBlockedOperator(partition enginecore.Partition, laneID enginecore.LaneID) string {
+func (k Keys) LaneBlockedOperator(partition keyspace.Partition, laneID enginecore.LaneID) string {
 	return k.laneBlockedOperator(partition.Tag(), laneID)
 }
 
@@ -419,7 +420,7 @@ func (k Keys) laneBlockedOperator(tag string, laneID enginecore.LaneID) string {
 }
 
 // IndexLeaseExpiry is <prefix>:idx:{tag}:lease_expiry.
-func (k Keys) IndexLeaseExpiry(partition enginecore.Partition) string {
+func (k Keys) IndexLeaseExpiry(partition keyspace.Partition) string {
 	return k.indexLeaseExpiry(partition.Tag())
 }
 
@@ -428,7 +429,7 @@ func (k Keys) indexLeaseExpiry(tag string) string {
 }
 
 // IndexWorkerLeases is <prefix>:idx:{tag}:worker:{worker_instance_id}:leases.
-func (k Keys) IndexWorkerLeases(partition enginecore.Partition, workerInstanceID enginecore.WorkerInstanceID) string {
+func (k Keys) IndexWorkerLeases(partition keyspace.Partition, workerInstanceID enginecore.WorkerInstanceID) string {
 	return k.indexWorkerLeases(partition.Tag(), workerInstanceID)
 }
 
@@ -437,7 +438,7 @@ func (k Keys) indexWorkerLeases(tag string, workerInstanceID enginecore.WorkerIn
 }
 
 // IndexSuspensionTimeout is <prefix>:idx:{tag}:suspension_timeout.
-func (k Keys) IndexSuspensionTimeout(partition enginecore.Partition) string {
+func (k Keys) IndexSuspensionTimeout(partition keyspace.Partition) string {
 	return k.indexSuspensionTimeout(partition.Tag())
 }
 
@@ -446,7 +447,7 @@ func (k Keys) indexSuspensionTimeout(tag string) string {
 }
 
 // IndexPendingWaitpointExpiry is <prefix>:idx:{tag}:pending_waitpoint_expiry.
-func (k Keys) IndexPendingWaitpointExpiry(partition enginecore.Partition) string {
+func (k Keys) IndexPendingWaitpointExpiry(partition keyspace.Partition) string {
 	return k.indexPendingWaitpointExpiry(partition.Tag())
 }
 
@@ -455,7 +456,7 @@ func (k Keys) indexPendingWaitpointExpiry(tag string) string {
 }
 
 // IndexAttemptTimeout is <prefix>:idx:{tag}:attempt_timeout.
-func (k Keys) IndexAttemptTimeout(partition enginecore.Partition) string {
+func (k Keys) IndexAttemptTimeout(partition keyspace.Partition) string {
 	return k.indexAttemptTimeout(partition.Tag())
 }
 
@@ -464,7 +465,7 @@ func (k Keys) indexAttemptTimeout(tag string) string {
 }
 
 // IndexExecutionDeadline is <prefix>:idx:{tag}:execution_deadline.
-func (k Keys) IndexExecutionDeadline(partition enginecore.Partition) string {
+func (k Keys) IndexExecutionDeadline(partition keyspace.Partition) string {
 	return k.indexExecutionDeadline(partition.Tag())
 }
 
@@ -473,7 +474,7 @@ func (k Keys) indexExecutionDeadline(tag string) string {
 }
 
 // IndexAllExecutions is <prefix>:idx:{tag}:all_executions.
-func (k Keys) IndexAllExecutions(partition enginecore.Partition) string {
+func (k Keys) IndexAllExecutions(partition keyspace.Partition) string {
 	return k.indexAllExecutions(partition.Tag())
 }
 
@@ -482,7 +483,7 @@ func (k Keys) indexAllExecutions(tag string) string {
 }
 
 // IndexFlowIndex is <prefix>:idx:{tag}:flow_index.
-func (k Keys) IndexFlowIndex(partition enginecore.Partition) string {
+func (k Keys) IndexFlowIndex(partition keyspace.Partition) string {
 	return k.indexFlowIndex(partition.Tag())
 }
 
@@ -491,7 +492,7 @@ func (k Keys) indexFlowIndex(tag string) string {
 }
 
 // IndexCancelBacklog is <prefix>:idx:{tag}:cancel_backlog.
-func (k Keys) IndexCancelBacklog(partition enginecore.Partition) string {
+func (k Keys) IndexCancelBacklog(partition keyspace.Partition) string {
 	return k.indexCancelBacklog(partition.Tag())
 }
 
@@ -500,7 +501,7 @@ func (k Keys) indexCancelBacklog(tag string) string {
 }
 
 // IndexPendingCancelGroups is <prefix>:idx:{tag}:pending_cancel_groups.
-func (k Keys) IndexPendingCancelGroups(partition enginecore.Partition) string {
+func (k Keys) IndexPendingCancelGroups(partition keyspace.Partition) string {
 	return k.indexPendingCancelGroups(partition.Tag())
 }
 
@@ -509,7 +510,7 @@ func (k Keys) indexPendingCancelGroups(tag string) string {
 }
 
 // FlowCore is <prefix>:flow:{tag}:{flow_id}:core.
-func (k Keys) FlowCore(partition enginecore.Partition, flowID enginecore.FlowID) string {
+func (k Keys) FlowCore(partition keyspace.Partition, flowID enginecore.FlowID) string {
 	return k.flowCore(partition.Tag(), flowID)
 }
 
@@ -518,7 +519,7 @@ func (k Keys) flowCore(tag string, flowID enginecore.FlowID) string {
 }
 
 // FlowMembers is <prefix>:flow:{tag}:{flow_id}:members.
-func (k Keys) FlowMembers(partition enginecore.Partition, flowID enginecore.FlowID) string {
+func (k Keys) FlowMembers(partition keyspace.Partition, flowID enginecore.FlowID) string {
 	return k.flowMembers(partition.Tag(), flowID)
 }
 
@@ -527,7 +528,7 @@ func (k Keys) flowMembers(tag string, flowID enginecore.FlowID) string {
 }
 
 // FlowEdge is <prefix>:flow:{tag}:{flow_id}:edge:{edge_id}.
-func (k Keys) FlowEdge(partition enginecore.Partition, flowID enginecore.FlowID, edgeID enginecore.EdgeID) string {
+func (k Keys) FlowEdge(partition keyspace.Partition, flowID enginecore.FlowID, edgeID enginecore.EdgeID) string {
 	return k.flowEdge(partition.Tag(), flowID, edgeID)
 }
 
@@ -554,7 +555,7 @@ func (k Keys) flowIn(tag string, flowID enginecore.FlowID, executionID enginecor
 }
 
 // FlowGrant is <prefix>:flow:{tag}:{flow_id}:grant:{edge_id}.
-func (k Keys) FlowGrant(partition enginecore.Partition, flowID enginecore.FlowID, edgeID enginecore.EdgeID) string {
+func (k Keys) FlowGrant(partition keyspace.Partition, flowID enginecore.FlowID, edgeID enginecore.EdgeID) string {
 	return k.flowGrant(partition.Tag(), flowID, edgeID)
 }
 
@@ -563,7 +564,7 @@ func (k Keys) flowGrant(tag string, flowID enginecore.FlowID, edgeID enginecore.
 }
 
 // FlowTags is <prefix>:flow:{tag}:{flow_id}:tags.
-func (k Keys) FlowTags(partition enginecore.Partition, flowID enginecore.FlowID) string {
+func (k Keys) FlowTags(partition keyspace.Partition, flowID enginecore.FlowID) string {
 	return k.flowTags(partition.Tag(), flowID)
 }
 
@@ -572,7 +573,7 @@ func (k Keys) flowTags(tag string, flowID enginecore.FlowID) string {
 }
 
 // FlowPendingCancels is <prefix>:flow:{tag}:{flow_id}:pending_cancels.
-func (k Keys) FlowPendingCancels(partition enginecore.Partition, flowID enginecore.FlowID) string {
+func (k Keys) FlowPendingCancels(partition keyspace.Partition, flowID enginecore.FlowID) string {
 	return k.flowPendingCancels(partition.Tag(), flowID)
 }
 
@@ -581,7 +582,7 @@ func (k Keys) flowPendingCancels(tag string, flowID enginecore.FlowID) string {
 }
 
 // FlowInput is <prefix>:flow:{tag}:{flow_id}:input.
-func (k Keys) FlowInput(partition enginecore.Partition, flowID enginecore.FlowID) string {
+func (k Keys) FlowInput(partition keyspace.Partition, flowID enginecore.FlowID) string {
 	return k.flowInput(partition.Tag(), flowID)
 }
 
@@ -590,7 +591,7 @@ func (k Keys) flowInput(tag string, flowID enginecore.FlowID) string {
 }
 
 // FlowBudgets is <prefix>:flow:{tag}:{flow_id}:budgets.
-func (k Keys) FlowBudgets(partition enginecore.Partition, flowID enginecore.FlowID) string {
+func (k Keys) FlowBudgets(partition keyspace.Partition, flowID enginecore.FlowID) string {
 	return k.flowBudgets(partition.Tag(), flowID)
 }
 
@@ -599,7 +600,7 @@ func (k Keys) flowBudgets(tag string, flowID enginecore.FlowID) string {
 }
 
 // FlowEvents is <prefix>:flow:{tag}:{flow_id}:events.
-func (k Keys) FlowEvents(partition enginecore.Partition, flowID enginecore.FlowID) string {
+func (k Keys) FlowEvents(partition keyspace.Partition, flowID enginecore.FlowID) string {
 	return k.flowEvents(partition.Tag(), flowID)
 }
 
@@ -608,7 +609,7 @@ func (k Keys) flowEvents(tag string, flowID enginecore.FlowID) string {
 }
 
 // FlowEventsKept is <prefix>:flow:{tag}:{flow_id}:events_kept.
-func (k Keys) FlowEventsKept(partition enginecore.Partition, flowID enginecore.FlowID) string {
+func (k Keys) FlowEventsKept(partition keyspace.Partition, flowID enginecore.FlowID) string {
 	return k.flowEventsKept(partition.Tag(), flowID)
 }
 
@@ -617,7 +618,7 @@ func (k Keys) flowEventsKept(tag string, flowID enginecore.FlowID) string {
 }
 
 // FlowEventsGone is <prefix>:flow:{tag}:{flow_id}:events_gone.
-func (k Keys) FlowEventsGone(partition enginecore.Partition, flowID enginecore.FlowID) string {
+func (k Keys) FlowEventsGone(partition keyspace.Partition, flowID enginecore.FlowID) string {
 	return k.flowEventsGone(partition.Tag(), flowID)
 }
 
@@ -626,7 +627,7 @@ func (k Keys) flowEventsGone(tag string, flowID enginecore.FlowID) string {
 }
 
 // FlowRerun is <prefix>:flow:{tag}:{flow_id}:rerun.
-func (k Keys) FlowRerun(partition enginecore.Partition, flowID enginecore.FlowID) string {
+func (k Keys) FlowRerun(partition keyspace.Partition, flowID enginecore.FlowID) string {
 	return k.flowRerun(partition.Tag(), flowID)
 }
 
@@ -635,7 +636,7 @@ func (k Keys) flowRerun(tag string, flowID enginecore.FlowID) string {
 }
 
 // FlowRerunLeft is <prefix>:flow:{tag}:{flow_id}:rerun:left.
-func (k Keys) FlowRerunLeft(partition enginecore.Partition, flowID enginecore.FlowID) string {
+func (k Keys) FlowRerunLeft(partition keyspace.Partition, flowID enginecore.FlowID) string {
 	return k.flowRerunLeft(partition.Tag(), flowID)
 }
 
@@ -644,7 +645,7 @@ func (k Keys) flowRerunLeft(tag string, flowID enginecore.FlowID) string {
 }
 
 // FlowRerunInbox is <prefix>:flow:{tag}:{flow_id}:rerun:inbox.
-func (k Keys) FlowRerunInbox(partition enginecore.Partition, flowID enginecore.FlowID) string {
+func (k Keys) FlowRerunInbox(partition keyspace.Partition, flowID enginecore.FlowID) string {
 	return k.flowRerunInbox(partition.Tag(), flowID)
 }
 
@@ -653,7 +654,7 @@ func (k Keys) flowRerunInbox(tag string, flowID enginecore.FlowID) string {
 }
 
 // FlowRerunEdges is <prefix>:flow:{tag}:{flow_id}:rerun:edges.
-func (k Keys) FlowRerunEdges(partition enginecore.Partition, flowID enginecore.FlowID) string {
+func (k Keys) FlowRerunEdges(partition keyspace.Partition, flowID enginecore.FlowID) string {
 	return k.flowRerunEdges(partition.Tag(), flowID)
 }
 
@@ -662,7 +663,7 @@ func (k Keys) flowRerunEdges(tag string, flowID enginecore.FlowID) string {
 }
 
 // FlowRerunRoots is <prefix>:flow:{tag}:{flow_id}:rerun:roots.
-func (k Keys) FlowRerunRoots(partition enginecore.Partition, flowID enginecore.FlowID) string {
+func (k Keys) FlowRerunRoots(partition keyspace.Partition, flowID enginecore.FlowID) string {
 	return k.flowRerunRoots(partition.Tag(), flowID)
 }
 
@@ -681,7 +682,7 @@ func (k Keys) flowEdgegroup(tag string, flowID enginecore.FlowID, executionID en
 }
 
 // FlowSummary is <prefix>:flow:{tag}:{flow_id}:summary.
-func (k Keys) FlowSummary(partition enginecore.Partition, flowID enginecore.FlowID) string {
+func (k Keys) FlowSummary(partition keyspace.Partition, flowID enginecore.FlowID) string {
 	return k.flowSummary(partition.Tag(), flowID)
 }
 
@@ -690,7 +691,7 @@ func (k Keys) flowSummary(tag string, flowID enginecore.FlowID) string {
 }
 
 // FlowNodes is <prefix>:flow:{tag}:{flow_id}:nodes.
-func (k Keys) FlowNodes(partition enginecore.Partition, flowID enginecore.FlowID) string {
+func (k Keys) FlowNodes(partition keyspace.Partition, flowID enginecore.FlowID) string {
 	return k.flowNodes(partition.Tag(), flowID)
 }
 
@@ -699,7 +700,7 @@ func (k Keys) flowNodes(tag string, flowID enginecore.FlowID) string {
 }
 
 // FlowMore is <prefix>:flow:{tag}:{flow_id}:more.
-func (k Keys) FlowMore(partition enginecore.Partition, flowID enginecore.FlowID) string {
+func (k Keys) FlowMore(partition keyspace.Partition, flowID enginecore.FlowID) string {
 	return k.flowMore(partition.Tag(), flowID)
 }
 
@@ -708,7 +709,7 @@ func (k Keys) flowMore(tag string, flowID enginecore.FlowID) string {
 }
 
 // FlowResults is <prefix>:flow:{tag}:{flow_id}:results.
-func (k Keys) FlowResults(partition enginecore.Partition, flowID enginecore.FlowID) string {
+func (k Keys) FlowResults(partition keyspace.Partition, flowID enginecore.FlowID) string {
 	return k.flowResults(partition.Tag(), flowID)
 }
 
@@ -736,7 +737,7 @@ func (k Keys) flowSiblings(tag string, flowID enginecore.FlowID, executionID eng
 }
 
 // BudgetRecord is <prefix>:budget:{tag}:{budget_id}.
-func (k Keys) BudgetRecord(partition enginecore.Partition, budgetID enginecore.BudgetID) string {
+func (k Keys) BudgetRecord(partition keyspace.Partition, budgetID enginecore.BudgetID) string {
 	return k.budgetRecord(partition.Tag(), budgetID)
 }
 
@@ -745,7 +746,7 @@ func (k Keys) budgetRecord(tag string, budgetID enginecore.BudgetID) string {
 }
 
 // BudgetLimits is <prefix>:budget:{tag}:{budget_id}:limits.
-func (k Keys) BudgetLimits(partition enginecore.Partition, budgetID enginecore.BudgetID) string {
+func (k Keys) BudgetLimits(partition keyspace.Partition, budgetID enginecore.BudgetID) string {
 	return k.budgetLimits(partition.Tag(), budgetID)
 }
 
@@ -754,7 +755,7 @@ func (k Keys) budgetLimits(tag string, budgetID enginecore.BudgetID) string {
 }
 
 // BudgetUsage is <prefix>:budget:{tag}:{budget_id}:usage.
-func (k Keys) BudgetUsage(partition enginecore.Partition, budgetID enginecore.BudgetID) string {
+func (k Keys) BudgetUsage(partition keyspace.Partition, budgetID enginecore.BudgetID) string {
 	return k.budgetUsage(partition.Tag(), budgetID)
 }
 
@@ -763,7 +764,7 @@ func (k Keys) budgetUsage(tag string, budgetID enginecore.BudgetID) string {
 }
 
 // BudgetDedup is <prefix>:usagededup:{tag}:{dedup_id}.
-func (k Keys) BudgetDedup(partition enginecore.Partition, dedupID string) string {
+func (k Keys) BudgetDedup(partition keyspace.Partition, dedupID string) string {
 	return k.budgetDedup(partition.Tag(), dedupID)
 }
 
@@ -772,7 +773,7 @@ func (k Keys) budgetDedup(tag string, dedupID string) string {
 }
 
 // IndexBudgetResets is <prefix>:idx:{tag}:budget_resets.
-func (k Keys) IndexBudgetResets(partition enginecore.Partition) string {
+func (k Keys) IndexBudgetResets(partition keyspace.Partition) string {
 	return k.indexBudgetResets(partition.Tag())
 }
 
@@ -781,7 +782,7 @@ func (k Keys) indexBudgetResets(tag string) string {
 }
 
 // IndexBudgetPolicies is <prefix>:idx:{tag}:budget_policies.
-func (k Keys) IndexBudgetPolicies(partition enginecore.Partition) string {
+func (k Keys) IndexBudgetPolicies(partition keyspace.Partition) string {
 	return k.indexBudgetPolicies(partition.Tag())
 }
 
@@ -790,7 +791,7 @@ func (k Keys) indexBudgetPolicies(tag string) string {
 }
 
 // BudgetReserved is <prefix>:ffx:{tag}:budget:{budget_id}:reserved.
-func (k Keys) BudgetReserved(partition enginecore.Partition, budgetID enginecore.BudgetID) string {
+func (k Keys) BudgetReserved(partition keyspace.Partition, budgetID enginecore.BudgetID) string {
 	return k.budgetReserved(partition.Tag(), budgetID)
 }
 
@@ -799,7 +800,7 @@ func (k Keys) budgetReserved(tag string, budgetID enginecore.BudgetID) string {
 }
 
 // BudgetReservations is <prefix>:ffx:{tag}:budget:{budget_id}:reservations.
-func (k Keys) BudgetReservations(partition enginecore.Partition, budgetID enginecore.BudgetID) string {
+func (k Keys) BudgetReservations(partition keyspace.Partition, budgetID enginecore.BudgetID) string {
 	return k.budgetReservations(partition.Tag(), budgetID)
 }
 
@@ -808,7 +809,7 @@ func (k Keys) budgetReservations(tag string, budgetID enginecore.BudgetID) strin
 }
 
 // BudgetDue is <prefix>:ffx:{tag}:budget_due.
-func (k Keys) BudgetDue(partition enginecore.Partition) string {
+func (k Keys) BudgetDue(partition keyspace.Partition) string {
 	return k.budgetDue(partition.Tag())
 }
 
@@ -817,7 +818,7 @@ func (k Keys) budgetDue(tag string) string {
 }
 
 // QuotaRecord is <prefix>:quota:{tag}:{quota_policy_id}.
-func (k Keys) QuotaRecord(partition enginecore.Partition, quotaPolicyID enginecore.QuotaPolicyID) string {
+func (k Keys) QuotaRecord(partition keyspace.Partition, quotaPolicyID enginecore.QuotaPolicyID) string {
 	return k.quotaRecord(partition.Tag(), quotaPolicyID)
 }
 
@@ -826,7 +827,7 @@ func (k Keys) quotaRecord(tag string, quotaPolicyID enginecore.QuotaPolicyID) st
 }
 
 // QuotaWindow is <prefix>:quota:{tag}:{quota_policy_id}:window:requests_per_window.
-func (k Keys) QuotaWindow(partition enginecore.Partition, quotaPolicyID enginecore.QuotaPolicyID) string {
+func (k Keys) QuotaWindow(partition keyspace.Partition, quotaPolicyID enginecore.QuotaPolicyID) string {
 	return k.quotaWindow(partition.Tag(), quotaPolicyID)
 }
 
@@ -835,7 +836,7 @@ func (k Keys) quotaWindow(tag string, quotaPolicyID enginecore.QuotaPolicyID) st
 }
 
 // QuotaConcurrency is <prefix>:quota:{tag}:{quota_policy_id}:concurrency.
-func (k Keys) QuotaConcurrency(partition enginecore.Partition, quotaPolicyID enginecore.QuotaPolicyID) string {
+func (k Keys) QuotaConcurrency(partition keyspace.Partition, quotaPolicyID enginecore.QuotaPolicyID) string {
 	return k.quotaConcurrency(partition.Tag(), quotaPolicyID)
 }
 
@@ -844,7 +845,7 @@ func (k Keys) quotaConcurrency(tag string, quotaPolicyID enginecore.QuotaPolicyI
 }
 
 // QuotaAdmitted is <prefix>:quota:{tag}:{quota_policy_id}:admitted:{execution_id}.
-func (k Keys) QuotaAdmitted(partition enginecore.Partition, quotaPolicyID enginecore.QuotaPolicyID, executionID enginecore.ExecutionID) string {
+func (k Keys) QuotaAdmitted(partition keyspace.Partition, quotaPolicyID enginecore.QuotaPolicyID, executionID enginecore.ExecutionID) string {
 	return k.quotaAdmitted(partition.Tag(), quotaPolicyID, executionID)
 }
 
@@ -853,7 +854,7 @@ func (k Keys) quotaAdmitted(tag string, quotaPolicyID enginecore.QuotaPolicyID, 
 }
 
 // QuotaAdmittedSet is <prefix>:quota:{tag}:{quota_policy_id}:admitted_set.
-func (k Keys) QuotaAdmittedSet(partition enginecore.Partition, quotaPolicyID enginecore.QuotaPolicyID) string {
+func (k Keys) QuotaAdmittedSet(partition keyspace.Partition, quotaPolicyID enginecore.QuotaPolicyID) string {
 	return k.quotaAdmittedSet(partition.Tag(), quotaPolicyID)
 }
 
@@ -862,7 +863,7 @@ func (k Keys) quotaAdmittedSet(tag string, quotaPolicyID enginecore.QuotaPolicyI
 }
 
 // IndexQuotaPolicies is <prefix>:idx:{tag}:quota_policies.
-func (k Keys) IndexQuotaPolicies(partition enginecore.Partition) string {
+func (k Keys) IndexQuotaPolicies(partition keyspace.Partition) string {
 	return k.indexQuotaPolicies(partition.Tag())
 }
 
@@ -871,7 +872,7 @@ func (k Keys) indexQuotaPolicies(tag string) string {
 }
 
 // QuotaWaiting is <prefix>:ffx:{tag}:quota:{quota_policy_id}:waiting.
-func (k Keys) QuotaWaiting(partition enginecore.Partition, quotaPolicyID enginecore.QuotaPolicyID) string {
+func (k Keys) QuotaWaiting(partition keyspace.Partition, quotaPolicyID enginecore.QuotaPolicyID) string {
 	return k.quotaWaiting(partition.Tag(), quotaPolicyID)
 }
 
@@ -880,7 +881,7 @@ func (k Keys) quotaWaiting(tag string, quotaPolicyID enginecore.QuotaPolicyID) s
 }
 
 // QuotaHolders is <prefix>:ffx:{tag}:quota:{quota_policy_id}:holders.
-func (k Keys) QuotaHolders(partition enginecore.Partition, quotaPolicyID enginecore.QuotaPolicyID) string {
+func (k Keys) QuotaHolders(partition keyspace.Partition, quotaPolicyID enginecore.QuotaPolicyID) string {
 	return k.quotaHolders(partition.Tag(), quotaPolicyID)
 }
 
@@ -889,7 +890,7 @@ func (k Keys) quotaHolders(tag string, quotaPolicyID enginecore.QuotaPolicyID) s
 }
 
 // QuotaBlocks is <prefix>:ffx:{tag}:quota:{quota_policy_id}:blocks.
-func (k Keys) QuotaBlocks(partition enginecore.Partition, quotaPolicyID enginecore.QuotaPolicyID) string {
+func (k Keys) QuotaBlocks(partition keyspace.Partition, quotaPolicyID enginecore.QuotaPolicyID) string {
 	return k.quotaBlocks(partition.Tag(), quotaPolicyID)
 }
 
@@ -898,7 +899,7 @@ func (k Keys) quotaBlocks(tag string, quotaPolicyID enginecore.QuotaPolicyID) st
 }
 
 // QuotaDue is <prefix>:ffx:{tag}:quota_due.
-func (k Keys) QuotaDue(partition enginecore.Partition) string {
+func (k Keys) QuotaDue(partition keyspace.Partition) string {
 	return k.quotaDue(partition.Tag())
 }
 
@@ -912,7 +913,7 @@ func (k Keys) FfxProtocol() string {
 }
 
 // FfxPartition is <prefix>:ffx:{tag}.
-func (k Keys) FfxPartition(partition enginecore.Partition) string {
+func (k Keys) FfxPartition(partition keyspace.Partition) string {
 	return k.ffxPartition(partition.Tag())
 }
 
@@ -921,7 +922,7 @@ func (k Keys) ffxPartition(tag string) string {
 }
 
 // FfxGraph is <prefix>:ffx:{tag}:graph:{graph_hash}.
-func (k Keys) FfxGraph(partition enginecore.Partition, graphHash string) string {
+func (k Keys) FfxGraph(partition keyspace.Partition, graphHash string) string {
 	return k.ffxGraph(partition.Tag(), graphHash)
 }
 
@@ -930,7 +931,7 @@ func (k Keys) ffxGraph(tag string, graphHash string) string {
 }
 
 // FfxGraphRows is <prefix>:ffx:{tag}:graph_rows:{graph_hash}.
-func (k Keys) FfxGraphRows(partition enginecore.Partition, graphHash string) string {
+func (k Keys) FfxGraphRows(partition keyspace.Partition, graphHash string) string {
 	return k.ffxGraphRows(partition.Tag(), graphHash)
 }
 
@@ -939,7 +940,7 @@ func (k Keys) ffxGraphRows(tag string, graphHash string) string {
 }
 
 // FfxUnusedGraphs is <prefix>:ffx:{tag}:unused_graphs.
-func (k Keys) FfxUnusedGraphs(partition enginecore.Partition) string {
+func (k Keys) FfxUnusedGraphs(partition keyspace.Partition) string {
 	return k.ffxUnusedGraphs(partition.Tag())
 }
 
@@ -948,7 +949,7 @@ func (k Keys) ffxUnusedGraphs(tag string) string {
 }
 
 // FfxWorkers is <prefix>:ffx:{tag}:workers.
-func (k Keys) FfxWorkers(partition enginecore.Partition) string {
+func (k Keys) FfxWorkers(partition keyspace.Partition) string {
 	return k.ffxWorkers(partition.Tag())
 }
 
@@ -957,7 +958,7 @@ func (k Keys) ffxWorkers(tag string) string {
 }
 
 // FfxLanes is <prefix>:ffx:{tag}:lanes.
-func (k Keys) FfxLanes(partition enginecore.Partition) string {
+func (k Keys) FfxLanes(partition keyspace.Partition) string {
 	return k.ffxLanes(partition.Tag())
 }
 
@@ -966,7 +967,7 @@ func (k Keys) ffxLanes(tag string) string {
 }
 
 // FfxFeed is <prefix>:ffx:{tag}:feed.
-func (k Keys) FfxFeed(partition enginecore.Partition) string {
+func (k Keys) FfxFeed(partition keyspace.Partition) string {
 	return k.ffxFeed(partition.Tag())
 }
 
@@ -975,7 +976,7 @@ func (k Keys) ffxFeed(tag string) string {
 }
 
 // FfxReclaimable is <prefix>:ffx:{tag}:lane:{lane_id:escaped}:reclaimable.
-func (k Keys) FfxReclaimable(partition enginecore.Partition, laneID enginecore.LaneID) string {
+func (k Keys) FfxReclaimable(partition keyspace.Partition, laneID enginecore.LaneID) string {
 	return k.ffxReclaimable(partition.Tag(), laneID)
 }
 
@@ -984,7 +985,7 @@ func (k Keys) ffxReclaimable(tag string, laneID enginecore.LaneID) string {
 }
 
 // FfxSuspectTurn is <prefix>:ffx:{tag}:lane:{lane_id:escaped}:suspect_turn.
-func (k Keys) FfxSuspectTurn(partition enginecore.Partition, laneID enginecore.LaneID) string {
+func (k Keys) FfxSuspectTurn(partition keyspace.Partition, laneID enginecore.LaneID) string {
 	return k.ffxSuspectTurn(partition.Tag(), laneID)
 }
 
@@ -993,7 +994,7 @@ func (k Keys) ffxSuspectTurn(tag string, laneID enginecore.LaneID) string {
 }
 
 // FfxOrder is <prefix>:ffx:{tag}:lane:{lane_id:escaped}:order.
-func (k Keys) FfxOrder(partition enginecore.Partition, laneID enginecore.LaneID) string {
+func (k Keys) FfxOrder(partition keyspace.Partition, laneID enginecore.LaneID) string {
 	return k.ffxOrder(partition.Tag(), laneID)
 }
 
@@ -1002,7 +1003,7 @@ func (k Keys) ffxOrder(tag string, laneID enginecore.LaneID) string {
 }
 
 // FfxTurns is <prefix>:ffx:{tag}:lane:{lane_id:escaped}:turns.
-func (k Keys) FfxTurns(partition enginecore.Partition, laneID enginecore.LaneID) string {
+func (k Keys) FfxTurns(partition keyspace.Partition, laneID enginecore.LaneID) string {
 	return k.ffxTurns(partition.Tag(), laneID)
 }
 
@@ -1011,7 +1012,7 @@ func (k Keys) ffxTurns(tag string, laneID enginecore.LaneID) string {
 }
 
 // FfxLanePartitions is <prefix>:ffx:{tag}:lane:{lane_id:escaped}:partitions.
-func (k Keys) FfxLanePartitions(partition enginecore.Partition, laneID enginecore.LaneID) string {
+func (k Keys) FfxLanePartitions(partition keyspace.Partition, laneID enginecore.LaneID) string {
 	return k.ffxLanePartitions(partition.Tag(), laneID)
 }
 
@@ -1020,7 +1021,7 @@ func (k Keys) ffxLanePartitions(tag string, laneID enginecore.LaneID) string {
 }
 
 // FfxQueue is <prefix>:ffx:{tag}:lane:{lane_id:escaped}:queue:{fair_key}.
-func (k Keys) FfxQueue(partition enginecore.Partition, laneID enginecore.LaneID, fairKey string) string {
+func (k Keys) FfxQueue(partition keyspace.Partition, laneID enginecore.LaneID, fairKey string) string {
 	return k.ffxQueue(partition.Tag(), laneID, fairKey)
 }
 
@@ -1029,7 +1030,7 @@ func (k Keys) ffxQueue(tag string, laneID enginecore.LaneID, fairKey string) str
 }
 
 // FfxBacklog is <prefix>:ffx:{tag}:backlog.
-func (k Keys) FfxBacklog(partition enginecore.Partition) string {
+func (k Keys) FfxBacklog(partition keyspace.Partition) string {
 	return k.ffxBacklog(partition.Tag())
 }
 
@@ -1048,7 +1049,7 @@ func (k Keys) ffxUnresolvedEdges(tag string, executionID enginecore.ExecutionID)
 }
 
 // FfxFlowDeadlines is <prefix>:ffx:{tag}:flow_deadlines.
-func (k Keys) FfxFlowDeadlines(partition enginecore.Partition) string {
+func (k Keys) FfxFlowDeadlines(partition keyspace.Partition) string {
 	return k.ffxFlowDeadlines(partition.Tag())
 }
 
@@ -1057,7 +1058,7 @@ func (k Keys) ffxFlowDeadlines(tag string) string {
 }
 
 // FfxStartDeadlines is <prefix>:ffx:{tag}:start_deadlines.
-func (k Keys) FfxStartDeadlines(partition enginecore.Partition) string {
+func (k Keys) FfxStartDeadlines(partition keyspace.Partition) string {
 	return k.ffxStartDeadlines(partition.Tag())
 }
 
@@ -1066,7 +1067,7 @@ func (k Keys) ffxStartDeadlines(tag string) string {
 }
 
 // FfxPauses is <prefix>:ffx:{tag}:pauses.
-func (k Keys) FfxPauses(partition enginecore.Partition) string {
+func (k Keys) FfxPauses(partition keyspace.Partition) string {
 	return k.ffxPauses(partition.Tag())
 }
 
@@ -1075,7 +1076,7 @@ func (k Keys) ffxPauses(tag string) string {
 }
 
 // FfxUnadmitted is <prefix>:ffx:{tag}:unadmitted.
-func (k Keys) FfxUnadmitted(partition enginecore.Partition) string {
+func (k Keys) FfxUnadmitted(partition keyspace.Partition) string {
 	return k.ffxUnadmitted(partition.Tag())
 }
 
@@ -1084,7 +1085,7 @@ func (k Keys) ffxUnadmitted(tag string) string {
 }
 
 // FfxHeld is <prefix>:ffx:{tag}:held.
-func (k Keys) FfxHeld(partition enginecore.Partition) string {
+func (k Keys) FfxHeld(partition keyspace.Partition) string {
 	return k.ffxHeld(partition.Tag())
 }
 
@@ -1093,7 +1094,7 @@ func (k Keys) ffxHeld(tag string) string {
 }
 
 // FfxRuns is <prefix>:ffx:{tag}:runs:{flow_name}.
-func (k Keys) FfxRuns(partition enginecore.Partition, flowName string) string {
+func (k Keys) FfxRuns(partition keyspace.Partition, flowName string) string {
 	return k.ffxRuns(partition.Tag(), flowName)
 }
 
@@ -1102,7 +1103,7 @@ func (k Keys) ffxRuns(tag string, flowName string) string {
 }
 
 // FfxAllRuns is <prefix>:ffx:{tag}:all_runs.
-func (k Keys) FfxAllRuns(partition enginecore.Partition) string {
+func (k Keys) FfxAllRuns(partition keyspace.Partition) string {
 	return k.ffxAllRuns(partition.Tag())
 }
 
@@ -1111,16 +1112,16 @@ func (k Keys) ffxAllRuns(tag string) string {
 }
 
 // FfxRunFeed is <prefix>:ffx:{tag}:run_feed:{namespace}.
-func (k Keys) FfxRunFeed(partition enginecore.Partition, namespace enginecore.Namespace) string {
+func (k Keys) FfxRunFeed(partition keyspace.Partition, namespace keyspace.Namespace) string {
 	return k.ffxRunFeed(partition.Tag(), namespace)
 }
 
-func (k Keys) ffxRunFeed(tag string, namespace enginecore.Namespace) string {
+func (k Keys) ffxRunFeed(tag string, namespace keyspace.Namespace) string {
 	return k.prefix + ":ffx:" + tag + ":run_feed:" + string(namespace)
 }
 
 // FfxOpenFeeds is <prefix>:ffx:{tag}:open_feeds.
-func (k Keys) FfxOpenFeeds(partition enginecore.Partition) string {
+func (k Keys) FfxOpenFeeds(partition keyspace.Partition) string {
 	return k.ffxOpenFeeds(partition.Tag())
 }
 
@@ -1129,7 +1130,7 @@ func (k Keys) ffxOpenFeeds(tag string) string {
 }
 
 // FfxRunCounts is <prefix>:ffx:{tag}:run_counts.
-func (k Keys) FfxRunCounts(partition enginecore.Partition) string {
+func (k Keys) FfxRunCounts(partition keyspace.Partition) string {
 	return k.ffxRunCounts(partition.Tag())
 }
 
@@ -1138,7 +1139,7 @@ func (k Keys) ffxRunCounts(tag string) string {
 }
 
 // FfxRunCountsOfHour is <prefix>:ffx:{tag}:run_counts:{hour}.
-func (k Keys) FfxRunCountsOfHour(partition enginecore.Partition, hour string) string {
+func (k Keys) FfxRunCountsOfHour(partition keyspace.Partition, hour string) string {
 	return k.ffxRunCountsOfHour(partition.Tag(), hour)
 }
 
@@ -1147,7 +1148,7 @@ func (k Keys) ffxRunCountsOfHour(tag string, hour string) string {
 }
 
 // FfxLaneCounts is <prefix>:ffx:{tag}:lane_counts.
-func (k Keys) FfxLaneCounts(partition enginecore.Partition) string {
+func (k Keys) FfxLaneCounts(partition keyspace.Partition) string {
 	return k.ffxLaneCounts(partition.Tag())
 }
 
@@ -1156,7 +1157,7 @@ func (k Keys) ffxLaneCounts(tag string) string {
 }
 
 // FfxRunRecount is <prefix>:ffx:{tag}:run_recount.
-func (k Keys) FfxRunRecount(partition enginecore.Partition) string {
+func (k Keys) FfxRunRecount(partition keyspace.Partition) string {
 	return k.ffxRunRecount(partition.Tag())
 }
 
@@ -1165,7 +1166,7 @@ func (k Keys) ffxRunRecount(tag string) string {
 }
 
 // FfxTaggedRuns is <prefix>:ffx:{tag}:tagged_runs:{tag_name:escaped}:{tag_value}.
-func (k Keys) FfxTaggedRuns(partition enginecore.Partition, tagName string, tagValue string) string {
+func (k Keys) FfxTaggedRuns(partition keyspace.Partition, tagName string, tagValue string) string {
 	return k.ffxTaggedRuns(partition.Tag(), tagName, tagValue)
 }
 
@@ -1174,16 +1175,16 @@ func (k Keys) ffxTaggedRuns(tag string, tagName string, tagValue string) string 
 }
 
 // FfxAuditLog is <prefix>:ffx:{tag}:audit_log:{namespace}.
-func (k Keys) FfxAuditLog(partition enginecore.Partition, namespace enginecore.Namespace) string {
+func (k Keys) FfxAuditLog(partition keyspace.Partition, namespace keyspace.Namespace) string {
 	return k.ffxAuditLog(partition.Tag(), namespace)
 }
 
-func (k Keys) ffxAuditLog(tag string, namespace enginecore.Namespace) string {
+func (k Keys) ffxAuditLog(tag string, namespace keyspace.Namespace) string {
 	return k.prefix + ":ffx:" + tag + ":audit_log:" + string(namespace)
 }
 
 // FfxOpenWaits is <prefix>:ffx:{tag}:open_waits.
-func (k Keys) FfxOpenWaits(partition enginecore.Partition) string {
+func (k Keys) FfxOpenWaits(partition keyspace.Partition) string {
 	return k.ffxOpenWaits(partition.Tag())
 }
 
@@ -1192,7 +1193,7 @@ func (k Keys) ffxOpenWaits(tag string) string {
 }
 
 // FfxClosedFlows is <prefix>:ffx:{tag}:closed_flows.
-func (k Keys) FfxClosedFlows(partition enginecore.Partition) string {
+func (k Keys) FfxClosedFlows(partition keyspace.Partition) string {
 	return k.ffxClosedFlows(partition.Tag())
 }
 
@@ -1201,7 +1202,7 @@ func (k Keys) ffxClosedFlows(tag string) string {
 }
 
 // FfxReruns is <prefix>:ffx:{tag}:reruns.
-func (k Keys) FfxReruns(partition enginecore.Partition) string {
+func (k Keys) FfxReruns(partition keyspace.Partition) string {
 	return k.ffxReruns(partition.Tag())
 }
 
@@ -1210,7 +1211,7 @@ func (k Keys) ffxReruns(tag string) string {
 }
 
 // FfxChildren is <prefix>:ffx:{tag}:children.
-func (k Keys) FfxChildren(partition enginecore.Partition) string {
+func (k Keys) FfxChildren(partition keyspace.Partition) string {
 	return k.ffxChildren(partition.Tag())
 }
 
@@ -1219,7 +1220,7 @@ func (k Keys) ffxChildren(tag string) string {
 }
 
 // FfxUnwanted is <prefix>:ffx:{tag}:unwanted.
-func (k Keys) FfxUnwanted(partition enginecore.Partition) string {
+func (k Keys) FfxUnwanted(partition keyspace.Partition) string {
 	return k.ffxUnwanted(partition.Tag())
 }
 
@@ -1228,7 +1229,7 @@ func (k Keys) ffxUnwanted(tag string) string {
 }
 
 // FfxPurgeDue is <prefix>:ffx:{tag}:purge_due.
-func (k Keys) FfxPurgeDue(partition enginecore.Partition) string {
+func (k Keys) FfxPurgeDue(partition keyspace.Partition) string {
 	return k.ffxPurgeDue(partition.Tag())
 }
 
@@ -1237,7 +1238,7 @@ func (k Keys) ffxPurgeDue(tag string) string {
 }
 
 // FfxBudgetGates is <prefix>:ffx:{tag}:budget_gates.
-func (k Keys) FfxBudgetGates(partition enginecore.Partition) string {
+func (k Keys) FfxBudgetGates(partition keyspace.Partition) string {
 	return k.ffxBudgetGates(partition.Tag())
 }
 
@@ -1246,7 +1247,7 @@ func (k Keys) ffxBudgetGates(tag string) string {
 }
 
 // FfxBudgetWaiting is <prefix>:ffx:{tag}:budget:{budget_id}:waiting.
-func (k Keys) FfxBudgetWaiting(partition enginecore.Partition, budgetID enginecore.BudgetID) string {
+func (k Keys) FfxBudgetWaiting(partition keyspace.Partition, budgetID enginecore.BudgetID) string {
 	return k.ffxBudgetWaiting(partition.Tag(), budgetID)
 }
 
@@ -1255,88 +1256,88 @@ func (k Keys) ffxBudgetWaiting(tag string, budgetID enginecore.BudgetID) string 
 }
 
 // FfxPublishedFlows is <prefix>:ffx:{tag}:published_flows:{namespace}.
-func (k Keys) FfxPublishedFlows(partition enginecore.Partition, namespace enginecore.Namespace) string {
+func (k Keys) FfxPublishedFlows(partition keyspace.Partition, namespace keyspace.Namespace) string {
 	return k.ffxPublishedFlows(partition.Tag(), namespace)
 }
 
-func (k Keys) ffxPublishedFlows(tag string, namespace enginecore.Namespace) string {
+func (k Keys) ffxPublishedFlows(tag string, namespace keyspace.Namespace) string {
 	return k.prefix + ":ffx:" + tag + ":published_flows:" + string(namespace)
 }
 
 // FfxPublished is <prefix>:ffx:{tag}:published:{namespace:escaped}:{flow_name}.
-func (k Keys) FfxPublished(partition enginecore.Partition, namespace enginecore.Namespace, flowName string) string {
+func (k Keys) FfxPublished(partition keyspace.Partition, namespace keyspace.Namespace, flowName string) string {
 	return k.ffxPublished(partition.Tag(), namespace, flowName)
 }
 
-func (k Keys) ffxPublished(tag string, namespace enginecore.Namespace, flowName string) string {
+func (k Keys) ffxPublished(tag string, namespace keyspace.Namespace, flowName string) string {
 	return k.prefix + ":ffx:" + tag + ":published:" + escapePart(string(namespace)) + ":" + flowName
 }
 
 // FfxPublishedHistory is <prefix>:ffx:{tag}:published_history:{namespace:escaped}:{flow_name}.
-func (k Keys) FfxPublishedHistory(partition enginecore.Partition, namespace enginecore.Namespace, flowName string) string {
+func (k Keys) FfxPublishedHistory(partition keyspace.Partition, namespace keyspace.Namespace, flowName string) string {
 	return k.ffxPublishedHistory(partition.Tag(), namespace, flowName)
 }
 
-func (k Keys) ffxPublishedHistory(tag string, namespace enginecore.Namespace, flowName string) string {
+func (k Keys) ffxPublishedHistory(tag string, namespace keyspace.Namespace, flowName string) string {
 	return k.prefix + ":ffx:" + tag + ":published_history:" + escapePart(string(namespace)) + ":" + flowName
 }
 
 // FfxAPITokens is <prefix>:ffx:{tag}:api_tokens:{namespace}.
-func (k Keys) FfxAPITokens(partition enginecore.Partition, namespace enginecore.Namespace) string {
+func (k Keys) FfxAPITokens(partition keyspace.Partition, namespace keyspace.Namespace) string {
 	return k.ffxAPITokens(partition.Tag(), namespace)
 }
 
-func (k Keys) ffxAPITokens(tag string, namespace enginecore.Namespace) string {
+func (k Keys) ffxAPITokens(tag string, namespace keyspace.Namespace) string {
 	return k.prefix + ":ffx:" + tag + ":api_tokens:" + string(namespace)
 }
 
 // FfxAPISessions is <prefix>:ffx:{tag}:api_sessions:{namespace}.
-func (k Keys) FfxAPISessions(partition enginecore.Partition, namespace enginecore.Namespace) string {
+func (k Keys) FfxAPISessions(partition keyspace.Partition, namespace keyspace.Namespace) string {
 	return k.ffxAPISessions(partition.Tag(), namespace)
 }
 
-func (k Keys) ffxAPISessions(tag string, namespace enginecore.Namespace) string {
+func (k Keys) ffxAPISessions(tag string, namespace keyspace.Namespace) string {
 	return k.prefix + ":ffx:" + tag + ":api_sessions:" + string(namespace)
 }
 
 // FfxAPISessionEnds is <prefix>:ffx:{tag}:api_session_ends:{namespace}.
-func (k Keys) FfxAPISessionEnds(partition enginecore.Partition, namespace enginecore.Namespace) string {
+func (k Keys) FfxAPISessionEnds(partition keyspace.Partition, namespace keyspace.Namespace) string {
 	return k.ffxAPISessionEnds(partition.Tag(), namespace)
 }
 
-func (k Keys) ffxAPISessionEnds(tag string, namespace enginecore.Namespace) string {
+func (k Keys) ffxAPISessionEnds(tag string, namespace keyspace.Namespace) string {
 	return k.prefix + ":ffx:" + tag + ":api_session_ends:" + string(namespace)
 }
 
 // FfxAPIRequests is <prefix>:ffx:{tag}:api_requests:{namespace:escaped}:{owner}.
-func (k Keys) FfxAPIRequests(partition enginecore.Partition, namespace enginecore.Namespace, owner string) string {
+func (k Keys) FfxAPIRequests(partition keyspace.Partition, namespace keyspace.Namespace, owner string) string {
 	return k.ffxAPIRequests(partition.Tag(), namespace, owner)
 }
 
-func (k Keys) ffxAPIRequests(tag string, namespace enginecore.Namespace, owner string) string {
+func (k Keys) ffxAPIRequests(tag string, namespace keyspace.Namespace, owner string) string {
 	return k.prefix + ":ffx:" + tag + ":api_requests:" + escapePart(string(namespace)) + ":" + owner
 }
 
 // FfxAPIRequestEnds is <prefix>:ffx:{tag}:api_request_ends:{namespace:escaped}:{owner}.
-func (k Keys) FfxAPIRequestEnds(partition enginecore.Partition, namespace enginecore.Namespace, owner string) string {
+func (k Keys) FfxAPIRequestEnds(partition keyspace.Partition, namespace keyspace.Namespace, owner string) string {
 	return k.ffxAPIRequestEnds(partition.Tag(), namespace, owner)
 }
 
-func (k Keys) ffxAPIRequestEnds(tag string, namespace enginecore.Namespace, owner string) string {
+func (k Keys) ffxAPIRequestEnds(tag string, namespace keyspace.Namespace, owner string) string {
 	return k.prefix + ":ffx:" + tag + ":api_request_ends:" + escapePart(string(namespace)) + ":" + owner
 }
 
 // FfxFailureHook is <prefix>:ffx:{tag}:failure_hook:{namespace:escaped}:{hook}.
-func (k Keys) FfxFailureHook(partition enginecore.Partition, namespace enginecore.Namespace, hook string) string {
+func (k Keys) FfxFailureHook(partition keyspace.Partition, namespace keyspace.Namespace, hook string) string {
 	return k.ffxFailureHook(partition.Tag(), namespace, hook)
 }
 
-func (k Keys) ffxFailureHook(tag string, namespace enginecore.Namespace, hook string) string {
+func (k Keys) ffxFailureHook(tag string, namespace keyspace.Namespace, hook string) string {
 	return k.prefix + ":ffx:" + tag + ":failure_hook:" + escapePart(string(namespace)) + ":" + hook
 }
 
 // FfxWorkerRecord is <prefix>:ffx:{tag}:worker_record:{worker_instance_id}.
-func (k Keys) FfxWorkerRecord(partition enginecore.Partition, workerInstanceID enginecore.WorkerInstanceID) string {
+func (k Keys) FfxWorkerRecord(partition keyspace.Partition, workerInstanceID enginecore.WorkerInstanceID) string {
 	return k.ffxWorkerRecord(partition.Tag(), workerInstanceID)
 }
 
@@ -1345,7 +1346,7 @@ func (k Keys) ffxWorkerRecord(tag string, workerInstanceID enginecore.WorkerInst
 }
 
 // FfxWorkerReports is <prefix>:ffx:{tag}:worker_reports.
-func (k Keys) FfxWorkerReports(partition enginecore.Partition) string {
+func (k Keys) FfxWorkerReports(partition keyspace.Partition) string {
 	return k.ffxWorkerReports(partition.Tag())
 }
 
@@ -1354,7 +1355,7 @@ func (k Keys) ffxWorkerReports(tag string) string {
 }
 
 // FfxWorkerBuilds is <prefix>:ffx:{tag}:worker_builds.
-func (k Keys) FfxWorkerBuilds(partition enginecore.Partition) string {
+func (k Keys) FfxWorkerBuilds(partition keyspace.Partition) string {
 	return k.ffxWorkerBuilds(partition.Tag())
 }
 
@@ -1363,7 +1364,7 @@ func (k Keys) ffxWorkerBuilds(tag string) string {
 }
 
 // FfxWorkerBuildsByUse is <prefix>:ffx:{tag}:worker_builds_by_use.
-func (k Keys) FfxWorkerBuildsByUse(partition enginecore.Partition) string {
+func (k Keys) FfxWorkerBuildsByUse(partition keyspace.Partition) string {
 	return k.ffxWorkerBuildsByUse(partition.Tag())
 }
 
@@ -1372,7 +1373,7 @@ func (k Keys) ffxWorkerBuildsByUse(tag string) string {
 }
 
 // FfxSchedules is <prefix>:ffx:{tag}:schedules.
-func (k Keys) FfxSchedules(partition enginecore.Partition) string {
+func (k Keys) FfxSchedules(partition keyspace.Partition) string {
 	return k.ffxSchedules(partition.Tag())
 }
 
@@ -1381,7 +1382,7 @@ func (k Keys) ffxSchedules(tag string) string {
 }
 
 // FfxSchedulesDue is <prefix>:ffx:{tag}:schedules_due.
-func (k Keys) FfxSchedulesDue(partition enginecore.Partition) string {
+func (k Keys) FfxSchedulesDue(partition keyspace.Partition) string {
 	return k.ffxSchedulesDue(partition.Tag())
 }
 
@@ -1390,7 +1391,7 @@ func (k Keys) ffxSchedulesDue(tag string) string {
 }
 
 // FfxSchedulesTaken is <prefix>:ffx:{tag}:schedules_taken.
-func (k Keys) FfxSchedulesTaken(partition enginecore.Partition) string {
+func (k Keys) FfxSchedulesTaken(partition keyspace.Partition) string {
 	return k.ffxSchedulesTaken(partition.Tag())
 }
 
@@ -1399,43 +1400,43 @@ func (k Keys) ffxSchedulesTaken(tag string) string {
 }
 
 // FfxSchedule is <prefix>:ffx:{tag}:schedule:{schedule_id}.
-func (k Keys) FfxSchedule(partition enginecore.Partition, scheduleID enginecore.ScheduleID) string {
+func (k Keys) FfxSchedule(partition keyspace.Partition, scheduleID keyspace.ScheduleID) string {
 	return k.ffxSchedule(partition.Tag(), scheduleID)
 }
 
-func (k Keys) ffxSchedule(tag string, scheduleID enginecore.ScheduleID) string {
+func (k Keys) ffxSchedule(tag string, scheduleID keyspace.ScheduleID) string {
 	return k.prefix + ":ffx:" + tag + ":schedule:" + string(scheduleID)
 }
 
 // FfxSchedulePlan is <prefix>:ffx:{tag}:schedule:{schedule_id}:plan:{plan}.
-func (k Keys) FfxSchedulePlan(partition enginecore.Partition, scheduleID enginecore.ScheduleID, plan string) string {
+func (k Keys) FfxSchedulePlan(partition keyspace.Partition, scheduleID keyspace.ScheduleID, plan string) string {
 	return k.ffxSchedulePlan(partition.Tag(), scheduleID, plan)
 }
 
-func (k Keys) ffxSchedulePlan(tag string, scheduleID enginecore.ScheduleID, plan string) string {
+func (k Keys) ffxSchedulePlan(tag string, scheduleID keyspace.ScheduleID, plan string) string {
 	return k.prefix + ":ffx:" + tag + ":schedule:" + string(scheduleID) + ":plan:" + plan
 }
 
 // FfxScheduleHistory is <prefix>:ffx:{tag}:schedule:{schedule_id}:history.
-func (k Keys) FfxScheduleHistory(partition enginecore.Partition, scheduleID enginecore.ScheduleID) string {
+func (k Keys) FfxScheduleHistory(partition keyspace.Partition, scheduleID keyspace.ScheduleID) string {
 	return k.ffxScheduleHistory(partition.Tag(), scheduleID)
 }
 
-func (k Keys) ffxScheduleHistory(tag string, scheduleID enginecore.ScheduleID) string {
+func (k Keys) ffxScheduleHistory(tag string, scheduleID keyspace.ScheduleID) string {
 	return k.prefix + ":ffx:" + tag + ":schedule:" + string(scheduleID) + ":history"
 }
 
 // FfxScheduleFired is <prefix>:ffx:{tag}:schedule:{schedule_id}:fired.
-func (k Keys) FfxScheduleFired(partition enginecore.Partition, scheduleID enginecore.ScheduleID) string {
+func (k Keys) FfxScheduleFired(partition keyspace.Partition, scheduleID keyspace.ScheduleID) string {
 	return k.ffxScheduleFired(partition.Tag(), scheduleID)
 }
 
-func (k Keys) ffxScheduleFired(tag string, scheduleID enginecore.ScheduleID) string {
+func (k Keys) ffxScheduleFired(tag string, scheduleID keyspace.ScheduleID) string {
 	return k.prefix + ":ffx:" + tag + ":schedule:" + string(scheduleID) + ":fired"
 }
 
 // FfxRunKeysDue is <prefix>:ffx:{tag}:run_keys_due.
-func (k Keys) FfxRunKeysDue(partition enginecore.Partition) string {
+func (k Keys) FfxRunKeysDue(partition keyspace.Partition) string {
 	return k.ffxRunKeysDue(partition.Tag())
 }
 
@@ -1444,61 +1445,61 @@ func (k Keys) ffxRunKeysDue(tag string) string {
 }
 
 // FfxRunKeyOpen is <prefix>:ffx:{tag}:run_key:{run_key_id}:open.
-func (k Keys) FfxRunKeyOpen(partition enginecore.Partition, runKeyID enginecore.RunKeyID) string {
+func (k Keys) FfxRunKeyOpen(partition keyspace.Partition, runKeyID keyspace.RunKeyID) string {
 	return k.ffxRunKeyOpen(partition.Tag(), runKeyID)
 }
 
-func (k Keys) ffxRunKeyOpen(tag string, runKeyID enginecore.RunKeyID) string {
+func (k Keys) ffxRunKeyOpen(tag string, runKeyID keyspace.RunKeyID) string {
 	return k.prefix + ":ffx:" + tag + ":run_key:" + string(runKeyID) + ":open"
 }
 
 // FfxRunKeyQueue is <prefix>:ffx:{tag}:run_key:{run_key_id}:queue.
-func (k Keys) FfxRunKeyQueue(partition enginecore.Partition, runKeyID enginecore.RunKeyID) string {
+func (k Keys) FfxRunKeyQueue(partition keyspace.Partition, runKeyID keyspace.RunKeyID) string {
 	return k.ffxRunKeyQueue(partition.Tag(), runKeyID)
 }
 
-func (k Keys) ffxRunKeyQueue(tag string, runKeyID enginecore.RunKeyID) string {
+func (k Keys) ffxRunKeyQueue(tag string, runKeyID keyspace.RunKeyID) string {
 	return k.prefix + ":ffx:" + tag + ":run_key:" + string(runKeyID) + ":queue"
 }
 
 // FfxRunKeyFirst is <prefix>:ffx:{tag}:run_key:{run_key_id}:first.
-func (k Keys) FfxRunKeyFirst(partition enginecore.Partition, runKeyID enginecore.RunKeyID) string {
+func (k Keys) FfxRunKeyFirst(partition keyspace.Partition, runKeyID keyspace.RunKeyID) string {
 	return k.ffxRunKeyFirst(partition.Tag(), runKeyID)
 }
 
-func (k Keys) ffxRunKeyFirst(tag string, runKeyID enginecore.RunKeyID) string {
+func (k Keys) ffxRunKeyFirst(tag string, runKeyID keyspace.RunKeyID) string {
 	return k.prefix + ":ffx:" + tag + ":run_key:" + string(runKeyID) + ":first"
 }
 
 // FfxRunKeyStarts is <prefix>:ffx:{tag}:run_key:{run_key_id}:starts.
-func (k Keys) FfxRunKeyStarts(partition enginecore.Partition, runKeyID enginecore.RunKeyID) string {
+func (k Keys) FfxRunKeyStarts(partition keyspace.Partition, runKeyID keyspace.RunKeyID) string {
 	return k.ffxRunKeyStarts(partition.Tag(), runKeyID)
 }
 
-func (k Keys) ffxRunKeyStarts(tag string, runKeyID enginecore.RunKeyID) string {
+func (k Keys) ffxRunKeyStarts(tag string, runKeyID keyspace.RunKeyID) string {
 	return k.prefix + ":ffx:" + tag + ":run_key:" + string(runKeyID) + ":starts"
 }
 
 // FfxRunKeyPending is <prefix>:ffx:{tag}:run_key:{run_key_id}:pending.
-func (k Keys) FfxRunKeyPending(partition enginecore.Partition, runKeyID enginecore.RunKeyID) string {
+func (k Keys) FfxRunKeyPending(partition keyspace.Partition, runKeyID keyspace.RunKeyID) string {
 	return k.ffxRunKeyPending(partition.Tag(), runKeyID)
 }
 
-func (k Keys) ffxRunKeyPending(tag string, runKeyID enginecore.RunKeyID) string {
+func (k Keys) ffxRunKeyPending(tag string, runKeyID keyspace.RunKeyID) string {
 	return k.prefix + ":ffx:" + tag + ":run_key:" + string(runKeyID) + ":pending"
 }
 
 // FfxRunKeyCalls is <prefix>:ffx:{tag}:run_key:{run_key_id}:calls.
-func (k Keys) FfxRunKeyCalls(partition enginecore.Partition, runKeyID enginecore.RunKeyID) string {
+func (k Keys) FfxRunKeyCalls(partition keyspace.Partition, runKeyID keyspace.RunKeyID) string {
 	return k.ffxRunKeyCalls(partition.Tag(), runKeyID)
 }
 
-func (k Keys) ffxRunKeyCalls(tag string, runKeyID enginecore.RunKeyID) string {
+func (k Keys) ffxRunKeyCalls(tag string, runKeyID keyspace.RunKeyID) string {
 	return k.prefix + ":ffx:" + tag + ":run_key:" + string(runKeyID) + ":calls"
 }
 
 // FfxBulkJobs is <prefix>:ffx:{tag}:bulk_jobs.
-func (k Keys) FfxBulkJobs(partition enginecore.Partition) string {
+func (k Keys) FfxBulkJobs(partition keyspace.Partition) string {
 	return k.ffxBulkJobs(partition.Tag())
 }
 
@@ -1507,7 +1508,7 @@ func (k Keys) ffxBulkJobs(tag string) string {
 }
 
 // FfxBulkJobsDue is <prefix>:ffx:{tag}:bulk_jobs_due.
-func (k Keys) FfxBulkJobsDue(partition enginecore.Partition) string {
+func (k Keys) FfxBulkJobsDue(partition keyspace.Partition) string {
 	return k.ffxBulkJobsDue(partition.Tag())
 }
 
@@ -1516,11 +1517,11 @@ func (k Keys) ffxBulkJobsDue(tag string) string {
 }
 
 // FfxBulkJob is <prefix>:ffx:{tag}:bulk_job:{bulk_job_id}.
-func (k Keys) FfxBulkJob(partition enginecore.Partition, bulkJobID enginecore.BulkJobID) string {
+func (k Keys) FfxBulkJob(partition keyspace.Partition, bulkJobID keyspace.BulkJobID) string {
 	return k.ffxBulkJob(partition.Tag(), bulkJobID)
 }
 
-func (k Keys) ffxBulkJob(tag string, bulkJobID enginecore.BulkJobID) string {
+func (k Keys) ffxBulkJob(tag string, bulkJobID keyspace.BulkJobID) string {
 	return k.prefix + ":ffx:" + tag + ":bulk_job:" + string(bulkJobID)
 }
 
@@ -1580,7 +1581,7 @@ func (k Keys) ChannelStandbyKeepers() string {
 }
 
 // ChannelDone is <prefix>:ffx:done:{tag}.
-func (k Keys) ChannelDone(partition enginecore.Partition) string {
+func (k Keys) ChannelDone(partition keyspace.Partition) string {
 	return k.channelDone(partition.Tag())
 }
 
@@ -1695,7 +1696,7 @@ func (k Keys) ParseFfxTaggedRuns(key string) (tag string, tagName string, tagVal
 
 // ParseFfxSchedule returns the hash tag and the parameters of a key that FfxSchedule returned, false
 // for any other.
-func (k Keys) ParseFfxSchedule(key string) (tag string, scheduleID enginecore.ScheduleID, ok bool) {
+func (k Keys) ParseFfxSchedule(key string) (tag string, scheduleID keyspace.ScheduleID, ok bool) {
 	tag, rest, ok := k.cutTag(key, ":ffx:")
 	if !ok {
 		return "", "", false
@@ -1704,12 +1705,12 @@ func (k Keys) ParseFfxSchedule(key string) (tag string, scheduleID enginecore.Sc
 	if !ok {
 		return "", "", false
 	}
-	return tag, enginecore.ScheduleID(rest), true
+	return tag, keyspace.ScheduleID(rest), true
 }
 
 // ParseFfxBulkJob returns the hash tag and the parameters of a key that FfxBulkJob returned, false for
 // any other.
-func (k Keys) ParseFfxBulkJob(key string) (tag string, bulkJobID enginecore.BulkJobID, ok bool) {
+func (k Keys) ParseFfxBulkJob(key string) (tag string, bulkJobID keyspace.BulkJobID, ok bool) {
 	tag, rest, ok := k.cutTag(key, ":ffx:")
 	if !ok {
 		return "", "", false
@@ -1718,5 +1719,5 @@ func (k Keys) ParseFfxBulkJob(key string) (tag string, bulkJobID enginecore.Bulk
 	if !ok {
 		return "", "", false
 	}
-	return tag, enginecore.BulkJobID(rest), true
+	return tag, keyspace.BulkJobID(rest), true
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // laneRegister is a connection's copy of the set of lanes in use, from which keepers in contract mode learn which lanes
@@ -98,7 +99,7 @@ func (conn *Conn) UsedLanes(ctx context.Context) ([]enginecore.LaneID, error) {
 	conn.lanes.renew(names)
 	lanes := make([]enginecore.LaneID, 0, len(names))
 	for _, name := range names {
-		if lane, err := enginecore.ParseLaneID(name); err == nil {
+		if lane, err := keyspace.ParseLaneID(name); err == nil {
 			lanes = append(lanes, lane)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/lua"
+	"github.com/flowfabric/flowfabric-go/internal/lualib"
 )
 
 // libraryFile is the library that this program carries.
@@ -180,7 +180,7 @@ func (conn *Conn) inspectLibrary(ctx context.Context, node rueidis.Client) (deci
 		}
 		return keepLibrary, fmt.Errorf("%w: the server has a library named %s that is not ours; use it "+
 			"as it is with ?contract=15 in the URL, or set ReplaceForeignLibrary of OpenConfig to replace it",
-			enginecore.ErrForeignLibrary, lua.Name)
+			enginecore.ErrForeignLibrary, lualib.Name)
 	}
 	w := &wire{name: probe.info().name}
 	version, err := Decode(ctx, probe, node.Do(ctx, w.command(node.B())))
@@ -210,7 +210,7 @@ func (conn *Conn) compare(server VersionReply) (decision, error) {
 
 // listFunctions names the functions of the library, or is nil when the server does not have it.
 func listFunctions(ctx context.Context, node rueidis.Client) ([]string, error) {
-	libraries, err := node.Do(ctx, node.B().FunctionList().Libraryname(lua.Name).Build()).ToArray()
+	libraries, err := node.Do(ctx, node.B().FunctionList().Libraryname(lualib.Name).Build()).ToArray()
 	if err != nil {
 		return nil, fmt.Errorf("list functions: %w", connectError(err))
 	}
@@ -219,7 +219,7 @@ func listFunctions(ctx context.Context, node rueidis.Client) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list functions: %w", err)
 		}
-		if name, ok := library["library_name"]; !ok || text(&name) != lua.Name {
+		if name, ok := library["library_name"]; !ok || text(&name) != lualib.Name {
 			continue
 		}
 		names := []string{}

@@ -12,7 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/lua"
+	"github.com/flowfabric/flowfabric-go/internal/lualib"
 )
 
 // Mark states why no program may use a deployment. It is stored in the key of the protocol, in place of the number, so
@@ -115,9 +115,9 @@ func CheckProtocol(text string) error {
 		return nil
 	case err != nil:
 		return fmt.Errorf("protocol of the stored data: it is %q, not a number", text)
-	case stored > lua.Protocol:
+	case stored > lualib.Protocol:
 		return fmt.Errorf("%w: the stored data are for programs of protocol %d and later; this program speaks "+
-			"protocol %d: run a newer version of it", enginecore.ErrIncompatibleLibrary, stored, lua.Protocol)
+			"protocol %d: run a newer version of it", enginecore.ErrIncompatibleLibrary, stored, lualib.Protocol)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // outdated records that the engine no longer serves this program.
@@ -102,7 +103,7 @@ func (conn *Conn) refuseFormerRuns(ctx context.Context) error {
 	}
 	reads := make(rueidis.Commands, count)
 	for i := range reads {
-		p := enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)}
+		p := keyspace.Partition{Family: keyspace.FlowFamily, Index: uint16(i)}
 		reads[i] = b.Exists().Key(conn.keys.FfxAllRuns(p)).Build()
 	}
 	for _, reply := range conn.client.DoMulti(ctx, reads...) {

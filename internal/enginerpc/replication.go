@@ -13,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // Replication is the number of replicas that must have the writes of a call before the call returns.
@@ -227,7 +228,7 @@ type ReplicationMark struct{ history string }
 
 // ReplicationMark returns the present moment of a partition, which is noted before something is read that Replicated is
 // to confirm. Without Options.Replication it does nothing.
-func (conn *Conn) ReplicationMark(ctx context.Context, p enginecore.Partition) (ReplicationMark, error) {
+func (conn *Conn) ReplicationMark(ctx context.Context, p keyspace.Partition) (ReplicationMark, error) {
 	if err := conn.connected(); err != nil || conn.replication == nil {
 		return ReplicationMark{}, err
 	}
@@ -239,7 +240,7 @@ func (conn *Conn) ReplicationMark(ctx context.Context, p enginecore.Partition) (
 // still the one recorded in the mark: if not, data read since may be lost, and must be read again. The error wraps
 // enginecore.ErrNotReplicated. Without Options.Replication it does nothing.
 func (conn *Conn) Replicated(
-	ctx context.Context, p enginecore.Partition, since ReplicationMark,
+	ctx context.Context, p keyspace.Partition, since ReplicationMark,
 ) (same bool, err error) {
 	if err := conn.connected(); err != nil {
 		return false, err

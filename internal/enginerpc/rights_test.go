@@ -10,8 +10,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/lualib"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
-	"github.com/flowfabric/flowfabric-go/lua"
 )
 
 // enough are the rights that an application needs if an administrator has loaded the library.
@@ -119,13 +119,13 @@ func TestRightsCoverTheLibrary(t *testing.T) {
 			covered[name] = true
 		}
 	}
-	for _, m := range regexp.MustCompile(`redis\.call\(\s*'([A-Z]+)'|call\.chunked\('([A-Z]+)'`).FindAllStringSubmatch(lua.Source(), -1) {
+	for _, m := range regexp.MustCompile(`redis\.call\(\s*'([A-Z]+)'|call\.chunked\('([A-Z]+)'`).FindAllStringSubmatch(lualib.Source(), -1) {
 		if name := m[1] + m[2]; !covered[name] {
 			t.Errorf("%s is used, but its right is not checked", name)
 		}
 	}
 	// Commands that may fail for lack of a right must not abort the call.
-	if n := strings.Count(lua.Source(), "'PUBLISH'"); n != 1 {
+	if n := strings.Count(lualib.Source(), "'PUBLISH'"); n != 1 {
 		t.Errorf("%d places publish, not wake.send alone", n)
 	}
 }

@@ -3,22 +3,18 @@ package enginerpc
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-
-	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
 // SecretRotation is the result of RotateSecret.
 type SecretRotation struct {
 	// Rotated counts the partitions that sign with the secret since this call, Unchanged those that did before.
 	Rotated, Unchanged int
-	// Failed are the partitions that still sign with another one, and why.
-	Failed map[enginecore.Partition]error
+	// Failed has the tags of the partitions that still sign with another one, with the error of each.
+	Failed map[string]error
 }
 
 // rotateConcurrency bounds how many partitions are rotated at a time.
@@ -34,7 +30,7 @@ func (conn *Conn) RotateSecret(
 		return SecretRotation{}, err
 	}
 	partitions := conn.Partitioning().FlowPartitions()
-	rotation := SecretRotation{Failed: make(map[enginecore.Partition]error)}
+	rotation := SecretRotation{Failed: make(map[string]error)}
 	var mu sync.Mutex
 	var rotating errgroup.Group
 	rotating.SetLimit(rotateConcurrency)
@@ -47,7 +43,7 @@ func (conn *Conn) RotateSecret(
 			defer mu.Unlock()
 			switch {
 			case err != nil:
-				rotation.Failed[p] = err
+				rotation.Failed[p.Tag()] = err
 			case reply.Outcome == "rotated":
 				rotation.Rotated++
 			default:
@@ -57,11 +53,11 @@ func (conn *Conn) RotateSecret(
 		})
 	}
 	_ = rotating.Wait() // the faults are gathered one by one
-	if len(rotation.Failed) == 0 {
-		return rotation, nil
+	for _, p := range partitions {
+		if err := rotation.Failed[p.Tag()]; err != nil {
+			return rotation, fmt.Errorf("rotate secrets: %d of %d partitions failed, the first is %s: %w",
+				len(rotation.Failed), len(partitions), p.Tag(), err)
+		}
 	}
-	failed := slices.SortedFunc(maps.Keys(rotation.Failed), func(x, y enginecore.Partition) int { return int(x.Index) - int(y.Index) })
-	return rotation, fmt.Errorf("rotate secrets: %d of %d partitions failed, the first is %s: %w", len(failed),
-		len(partitions),
-		failed[0].Tag(), rotation.Failed[failed[0]])
+	return rotation, nil
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 )
 
@@ -50,29 +50,29 @@ func parseTime(text string) (time.Time, bool) {
 }
 
 // parsePartition reads the number of a partition.
-func parsePartition(family enginecore.Family, text string) (enginecore.Partition, bool) {
+func parsePartition(family keyspace.Family, text string) (keyspace.Partition, bool) {
 	n, err := strconv.ParseUint(text, 10, 16)
-	return enginecore.Partition{Family: family, Index: uint16(n)}, err == nil
+	return keyspace.Partition{Family: family, Index: uint16(n)}, err == nil
 }
 
 // parseAnyPartition parses a text of partitionText.
-func parseAnyPartition(text string) (enginecore.Partition, bool) {
+func parseAnyPartition(text string) (keyspace.Partition, bool) {
 	if number, ok := strings.CutPrefix(text, "q"); ok {
-		return parsePartition(enginecore.QuotaFamily, number)
+		return parsePartition(keyspace.QuotaFamily, number)
 	}
 	if number, ok := strings.CutPrefix(text, "b"); ok {
-		return parsePartition(enginecore.BudgetFamily, number)
+		return parsePartition(keyspace.BudgetFamily, number)
 	}
-	return parsePartition(enginecore.FlowFamily, text)
+	return parsePartition(keyspace.FlowFamily, text)
 }
 
 // partitionText returns the number of a partition, after a q for a partition of quotas and a b for one of budgets.
-func partitionText(p enginecore.Partition) string {
+func partitionText(p keyspace.Partition) string {
 	number := strconv.Itoa(int(p.Index))
 	switch p.Family {
-	case enginecore.QuotaFamily:
+	case keyspace.QuotaFamily:
 		return "q" + number
-	case enginecore.BudgetFamily:
+	case keyspace.BudgetFamily:
 		return "b" + number
 	default:
 		return number

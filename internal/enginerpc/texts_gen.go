@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // LoggedText is the text `{event} {node} {attempt} {detail}`.
@@ -47,7 +48,7 @@ func ParseLoggedText(text string) (m LoggedText, ok bool) {
 // WorkMessage is the message `work {partition} {mark}` on `ffx:wake:{lane_id}` and
 // `ffx:rota:{slot}:{lane_id}`.
 type WorkMessage struct {
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Mark      string
 }
 
@@ -66,7 +67,7 @@ func ParseWorkMessage(text string) (m WorkMessage, ok bool) {
 	if !ok {
 		return WorkMessage{}, false
 	}
-	if m.Partition, ok = parsePartition(enginecore.FlowFamily, part); !ok {
+	if m.Partition, ok = parsePartition(keyspace.FlowFamily, part); !ok {
 		return WorkMessage{}, false
 	}
 	m.Mark = text
@@ -76,7 +77,7 @@ func ParseWorkMessage(text string) (m WorkMessage, ok bool) {
 // NoneMessage is the message `none {partition}` on `ffx:wake:{lane_id}` and
 // `ffx:rota:{slot}:{lane_id}`.
 type NoneMessage struct {
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 }
 
 // Text returns the text that ParseNoneMessage reads.
@@ -91,7 +92,7 @@ func ParseNoneMessage(text string) (m NoneMessage, ok bool) {
 		return NoneMessage{}, false
 	}
 	text, _, _ = strings.Cut(text, " ") // additions of later versions
-	if m.Partition, ok = parsePartition(enginecore.FlowFamily, text); !ok {
+	if m.Partition, ok = parsePartition(keyspace.FlowFamily, text); !ok {
 		return NoneMessage{}, false
 	}
 	return m, true
@@ -99,7 +100,7 @@ func ParseNoneMessage(text string) (m NoneMessage, ok bool) {
 
 // AsideMessage is the message `aside {partition} {activity}` on `ffx:wake:{lane_id}`.
 type AsideMessage struct {
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Activity  string
 }
 
@@ -118,7 +119,7 @@ func ParseAsideMessage(text string) (m AsideMessage, ok bool) {
 	if !ok {
 		return AsideMessage{}, false
 	}
-	if m.Partition, ok = parsePartition(enginecore.FlowFamily, part); !ok {
+	if m.Partition, ok = parsePartition(keyspace.FlowFamily, part); !ok {
 		return AsideMessage{}, false
 	}
 	m.Activity = text
@@ -255,7 +256,7 @@ func ParseAwaitedMessage(text string) (m AwaitedMessage, ok bool) {
 
 // DueMessage is the message `{partition} {at}` on `ffx:due`.
 type DueMessage struct {
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	At        time.Time
 }
 

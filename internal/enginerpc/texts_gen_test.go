@@ -5,7 +5,7 @@ package enginerpc
 import (
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 func goldenTexts() []goldenText {
@@ -18,22 +18,22 @@ func goldenTexts() []goldenText {
 			LoggedText{Event: "event-of-test", Node: "node-of-test", Attempt: "attempt-of-test", Detail: "detail of test"}},
 		{"work", "work 7 mark of test",
 			func() (string, error) {
-				return WorkMessage{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Mark: "mark of test"}.Text(), nil
+				return WorkMessage{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Mark: "mark of test"}.Text(), nil
 			},
 			func(s string) (any, bool) { return ParseWorkMessage(s) },
-			WorkMessage{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Mark: "mark of test"}},
+			WorkMessage{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Mark: "mark of test"}},
 		{"none", "none 7",
 			func() (string, error) {
-				return NoneMessage{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}}.Text(), nil
+				return NoneMessage{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}}.Text(), nil
 			},
 			func(s string) (any, bool) { return ParseNoneMessage(s) },
-			NoneMessage{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}}},
+			NoneMessage{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}}},
 		{"aside", "aside 7 activity of test",
 			func() (string, error) {
-				return AsideMessage{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Activity: "activity of test"}.Text(), nil
+				return AsideMessage{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Activity: "activity of test"}.Text(), nil
 			},
 			func(s string) (any, bool) { return ParseAsideMessage(s) },
-			AsideMessage{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Activity: "activity of test"}},
+			AsideMessage{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Activity: "activity of test"}},
 		{"here", "here worker_instance_id of test",
 			func() (string, error) { return HereMessage{WorkerInstanceID: "worker_instance_id of test"}.Text(), nil },
 			func(s string) (any, bool) { return ParseHereMessage(s) },
@@ -62,10 +62,10 @@ func goldenTexts() []goldenText {
 			AwaitedMessage{ExecutionID: "execution_id-of-test", LeaseID: "lease_id-of-test"}},
 		{"due", "q7 1795188498438",
 			func() (string, error) {
-				return DueMessage{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: 7}, At: time.UnixMilli(1795188498438)}.Text(), nil
+				return DueMessage{Partition: keyspace.Partition{Family: keyspace.QuotaFamily, Index: 7}, At: time.UnixMilli(1795188498438)}.Text(), nil
 			},
 			func(s string) (any, bool) { return ParseDueMessage(s) },
-			DueMessage{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: 7}, At: time.UnixMilli(1795188498438)}},
+			DueMessage{Partition: keyspace.Partition{Family: keyspace.QuotaFamily, Index: 7}, At: time.UnixMilli(1795188498438)}},
 		{"keeper_here", "here keeper_id-of-test 1500 mark of test",
 			func() (string, error) {
 				return KeeperHereMessage{KeeperID: "keeper_id-of-test", Heartbeat: 1500 * time.Millisecond, Mark: "mark of test"}.Text(), nil

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // goldenText is one message or text with the value that it encodes. parse is nil for elements of lists.
@@ -40,7 +40,7 @@ func TestTextsOnTheWire(t *testing.T) {
 
 func TestMessagesRoundTrip(t *testing.T) {
 	t.Parallel()
-	p := enginecore.Partition{Family: enginecore.FlowFamily, Index: 12}
+	p := keyspace.Partition{Family: keyspace.FlowFamily, Index: 12}
 	if m, ok := ParseNoneMessage("none 12 more"); !ok || m.Partition != p {
 		t.Errorf("a part that a later version sends is not ignored: %+v, %v", m, ok)
 	}
@@ -53,7 +53,7 @@ func TestMessagesRoundTrip(t *testing.T) {
 	if m, ok := ParseDoneMessage("f success a result"); !ok || m.Result != "a result" {
 		t.Errorf("with a result: %+v, %v", m, ok)
 	}
-	if m, ok := ParseDueMessage("b7 0"); !ok || m.Partition != (enginecore.Partition{Family: enginecore.BudgetFamily, Index: 7}) || m.Text() != "b7 0" {
+	if m, ok := ParseDueMessage("b7 0"); !ok || m.Partition != (keyspace.Partition{Family: keyspace.BudgetFamily, Index: 7}) || m.Text() != "b7 0" {
 		t.Errorf("of a budget: %+v, %v", m, ok)
 	}
 	for _, text := range []string{"work x 1", "work 70000 1", "work -1 1", "work 1", "works 1 1", "work"} {
@@ -92,7 +92,7 @@ func TestSplitMany(t *testing.T) {
 }
 
 func BenchmarkParseWork(b *testing.B) {
-	text := WorkMessage{enginecore.Partition{Family: enginecore.FlowFamily, Index: 255}, "1795188498438"}.Text()
+	text := WorkMessage{keyspace.Partition{Family: keyspace.FlowFamily, Index: 255}, "1795188498438"}.Text()
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, ok := ParseWorkMessage(text); !ok {

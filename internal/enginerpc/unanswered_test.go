@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 )
 
@@ -65,7 +66,7 @@ func unansweredCalls(conn *Conn) map[string]func(context.Context) error {
 // resetAny is a call that is not safe to repeat.
 func resetAny() ResetBudgetCall {
 	return ResetBudgetCall{
-		Partition: enginecore.Partition{Family: enginecore.BudgetFamily}, BudgetID: "budget", Now: time.Now(),
+		Partition: keyspace.Partition{Family: keyspace.BudgetFamily}, BudgetID: "budget", Now: time.Now(),
 	}
 }
 

@@ -1,12 +1,15 @@
 package enginerpc
 
 import (
+	"errors"
 	"reflect"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // The library's present functions do not use every type that headers may name; these tests cover them all.
@@ -45,7 +48,7 @@ func TestEncodeEveryType(t *testing.T) {
 func TestOptionalKeyKeepsTheSlot(t *testing.T) {
 	t.Parallel()
 	w := &wire{keys: testKeys(t), name: "f"}
-	w.partition(enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, enginecore.FlowFamily)
+	w.partition(keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, keyspace.FlowFamily)
 	w.noKey()
 	if w.err != nil || w.list[0] != "ff:noop:{fp:7}" {
 		t.Errorf("%q, %v", w.list, w.err)
@@ -123,17 +126,17 @@ func TestReplyForms(t *testing.T) {
 	if got, err := decodeReply(callInfo{form: formBare}, reply(t, []any{"ADMITTED"}), status); err != nil || got != "ADMITTED" {
 		t.Errorf("bare: %q, %v", got, err)
 	}
-	if _, err := decodeReply(callInfo{form: formBare}, reply(t, []any{0, "invalid_input", "x"}), status); enginecore.ClassOf(err) != enginecore.ClassTerminal {
+	if _, err := decodeReply(callInfo{form: formBare}, reply(t, []any{0, "invalid_input", "x"}), status); !errors.Is(err, errorcode.InvalidInput) {
 		t.Errorf("bare refusal: %v", err)
 	}
 	if got, err := decodeReply(callInfo{form: formRaw}, reply(t, "15"), value); err != nil || got != "15" {
 		t.Errorf("raw: %q, %v", got, err)
 	}
-	if _, err := decodeReply(callInfo{form: formRaw}, reply(t, []any{1, "OK"}), value); enginecore.ClassOf(err) != enginecore.ClassBug {
+	if _, err := decodeReply(callInfo{form: formRaw}, reply(t, []any{1, "OK"}), value); !isDecodeError(err) {
 		t.Errorf("raw, but an array: %v", err)
 	}
 	for _, bad := range []any{"OK", nil, 1, []any{}, []any{"OK"}, []any{2, "OK"}, []any{1}, []any{1, 2}} {
-		if _, err := decodeReply(callInfo{}, reply(t, bad), status); enginecore.ClassOf(err) != enginecore.ClassBug {
+		if _, err := decodeReply(callInfo{}, reply(t, bad), status); !isDecodeError(err) {
 			t.Errorf("%v: %v", bad, err)
 		}
 	}
@@ -147,7 +150,7 @@ func TestKeysPrefix(t *testing.T) {
 	}
 	for _, x := range []struct{ got, want string }{
 		{k.ExecCore("{fp:7}:x"), "my-app:exec:{fp:7}:{fp:7}:x:core"},
-		{k.LaneEligible(enginecore.Partition{Family: enginecore.FlowFamily, Index: 3}, "default"), "my-app:idx:{fp:3}:lane:default:eligible"},
+		{k.LaneEligible(keyspace.Partition{Family: keyspace.FlowFamily, Index: 3}, "default"), "my-app:idx:{fp:3}:lane:default:eligible"},
 		{k.ConfigPartitions(), "my-app:config:partitions"},
 		{k.ChannelWake("gpu"), "my-app:ffx:wake:gpu"},
 		{k.Prefix(), "my-app"},

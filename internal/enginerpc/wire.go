@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 )
 
@@ -37,26 +38,26 @@ func (w *wire) reserve(keys, args int) {
 }
 
 // partition takes the call's hash tag from a partition.
-func (w *wire) partition(p enginecore.Partition, f enginecore.Family) {
+func (w *wire) partition(p keyspace.Partition, f keyspace.Family) {
 	w.tag = p.Tag()
 	switch {
 	case w.tag == "":
 		w.fail("partition", "is missing")
 	case p.Family != f:
 		w.fail("partition", w.tag+" is not a "+f.String()+" partition")
-	case f == enginecore.FlowFamily:
+	case f == keyspace.FlowFamily:
 		w.exists("partition", p)
 	}
 }
 
 // exists checks that the deployment has a flow partition: no worker and no keeper looks into others.
-func (w *wire) exists(field string, p enginecore.Partition) {
+func (w *wire) exists(field string, p keyspace.Partition) {
 	if err := hasPartition(p, w.partitions); err != nil {
 		w.fail(field, err.Error())
 	}
 }
 
-func hasPartition(p enginecore.Partition, partitions int) error {
+func hasPartition(p keyspace.Partition, partitions int) error {
 	if partitions > 0 && int(p.Index) >= partitions {
 		return fmt.Errorf("partition %s does not exist, the deployment has 0 to %d", p, partitions-1)
 	}
@@ -65,7 +66,7 @@ func hasPartition(p enginecore.Partition, partitions int) error {
 
 // execution takes the call's hash tag from an execution id.
 func (w *wire) execution(field string, id enginecore.ExecutionID) {
-	p, err := id.Partition()
+	p, err := keyspace.PartitionOf(id)
 	if err != nil {
 		w.fail(field, err.Error())
 		return
@@ -83,7 +84,7 @@ func (w *wire) belongs(field string, id enginecore.ExecutionID) {
 
 // anyExecution checks an execution id of any partition.
 func (w *wire) anyExecution(field string, id enginecore.ExecutionID) {
-	if _, err := id.Partition(); err != nil {
+	if _, err := keyspace.PartitionOf(id); err != nil {
 		w.fail(field, err.Error())
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/findingcode"
-	"github.com/flowfabric/flowfabric-go/lua"
+	"github.com/flowfabric/flowfabric-go/internal/lualib"
 )
 
 // warnWithin bounds how long Warn waits for the servers.
@@ -160,9 +160,9 @@ func (x inspector) inspectLibrary(ctx context.Context, i *findings) {
 	switch reply, err := library.Version(ctx, enginerpc.VersionCall{}); {
 	case err != nil:
 		i.add(findingcode.LookFailed, fabrictype.SeverityError, "library", err.Error(), "")
-	case reply.Build != lua.Build():
+	case reply.Build != lualib.Build():
 		i.add(findingcode.LibraryBuild, fabrictype.SeverityInfo, "library",
-			fmt.Sprintf("the server has build %s, this program build %s", reply.Build, lua.Build()), "")
+			fmt.Sprintf("the server has build %s, this program build %s", reply.Build, lualib.Build()), "")
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 var admittedFields = []string{"lifecycle_phase"}
@@ -17,7 +18,7 @@ var admittedFields = []string{"lifecycle_phase"}
 // be replayed in between. So the first call removes the guard, under which a replay would reuse the admission; then the
 // executions are read again, and only those still ended or missing are dropped.
 func (m *maintainer) dropAdmissions(
-	ctx context.Context, p enginecore.Partition, admitted []enginerpc.Admitted,
+	ctx context.Context, p keyspace.Partition, admitted []enginerpc.Admitted,
 ) (dropped int64, faults []enginerpc.ItemFault, err error) {
 	unused, faults, err := m.unusedAdmissions(ctx, admitted, func(phase string, guarded bool) bool {
 		return phase == "" || phase == "terminal" || !guarded && phase != "active"
@@ -49,7 +50,7 @@ func (m *maintainer) unusedAdmissions(
 	var ids []enginecore.ExecutionID
 	for _, a := range admitted {
 		id := enginecore.ExecutionID(a.Execution)
-		if _, err := id.Partition(); err != nil {
+		if _, err := keyspace.PartitionOf(id); err != nil {
 			unused = append(unused, enginerpc.DropAdmissionsAdmission(a))
 			continue
 		}

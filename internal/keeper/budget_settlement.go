@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
@@ -24,9 +25,9 @@ const leastHeld = 100 * time.Millisecond
 // that a process has left undone at its end.
 func (m *maintainer) budgetLoop() *MaintenanceLoop {
 	return &MaintenanceLoop{
-		tasks: []engine.TaskID{engine.TaskBudget}, family: enginecore.BudgetFamily,
+		tasks: []engine.TaskID{engine.TaskBudget}, family: keyspace.BudgetFamily,
 		Every: m.sweepEvery(), hearsDue: true,
-		Step: func(ctx context.Context, partitions []enginecore.Partition, _ engine.TaskID) []StepResult {
+		Step: func(ctx context.Context, partitions []keyspace.Partition, _ engine.TaskID) []StepResult {
 			calls := make([]enginerpc.BudgetTickCall, len(partitions))
 			for i, p := range partitions {
 				calls[i] = enginerpc.BudgetTickCall{Partition: p}
@@ -47,7 +48,7 @@ func (m *maintainer) budgetLoop() *MaintenanceLoop {
 
 // settleBudgets performs the tasks that a budget tick returned for one partition.
 func (m *maintainer) settleBudgets(
-	ctx context.Context, p enginecore.Partition, reply enginerpc.BudgetTickReply,
+	ctx context.Context, p keyspace.Partition, reply enginerpc.BudgetTickReply,
 ) StepResult {
 	o := StepResult{Next: untilDue(reply.Now, reply.NextDueAt), faults: reply.Faults}
 	o.more = o.Next > 0 && !reply.NextDueAt.After(reply.Now)
@@ -58,7 +59,7 @@ func (m *maintainer) settleBudgets(
 		return o
 	}
 	s := &budgetSettling{
-		session: m.Session, partition: p, now: reply.Now, checks: make(map[enginecore.Partition]*budgetChecks),
+		session: m.Session, partition: p, now: reply.Now, checks: make(map[keyspace.Partition]*budgetChecks),
 	}
 	for _, task := range reply.Tasks {
 		if err := s.settle(ctx, task); err != nil {
@@ -84,10 +85,10 @@ func (m *maintainer) settleBudgets(
 // budgetSettling collects the work of a keeper for the budgets of one partition.
 type budgetSettling struct {
 	session   *engine.Session
-	partition enginecore.Partition
+	partition keyspace.Partition
 	now       time.Time
 	call      enginerpc.BudgetDoneCall
-	checks    map[enginecore.Partition]*budgetChecks
+	checks    map[keyspace.Partition]*budgetChecks
 	failed    error
 	faults    []enginerpc.ItemFault // items of the calls that could not be worked on
 }
@@ -102,7 +103,7 @@ type budgetChecks struct {
 }
 
 // of returns the checks for a partition of flows.
-func (s *budgetSettling) of(p enginecore.Partition) *budgetChecks {
+func (s *budgetSettling) of(p keyspace.Partition) *budgetChecks {
 	c := s.checks[p]
 	if c == nil {
 		c = &budgetChecks{call: enginerpc.VerifyBudgetUseCall{Partition: p}}
@@ -139,7 +140,7 @@ func (s *budgetSettling) checkReservation(task enginerpc.BudgetTask, held engine
 	if !ok {
 		return fmt.Errorf("reservation %q: %w", held.ReservationID, admission.ErrBudgetTask)
 	}
-	p, err := id.ExecutionID.Partition()
+	p, err := keyspace.PartitionOf(id.ExecutionID)
 	if err != nil {
 		return err
 	}

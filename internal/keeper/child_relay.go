@@ -12,6 +12,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // childRelay delivers notices between nodes and their child runs, which live in different partitions. A notice is read
@@ -39,7 +41,7 @@ const (
 
 // deliverAll delivers notices from a partition and logs failures. Each notice takes a few calls, except for the
 // cancel of a large run; the keeper of the run's partition removes the rest of a large run.
-func (r childRelay) deliverAll(ctx context.Context, from enginecore.Partition, notices []enginerpc.RelayEntry) {
+func (r childRelay) deliverAll(ctx context.Context, from keyspace.Partition, notices []enginerpc.RelayEntry) {
 	if len(notices) == 0 {
 		return
 	}
@@ -65,7 +67,7 @@ func (r childRelay) deliverAll(ctx context.Context, from enginecore.Partition, n
 }
 
 // deliver carries a notice out and acknowledges it once it is complete.
-func (r childRelay) deliver(ctx context.Context, from enginecore.Partition, n enginerpc.RelayEntry) error {
+func (r childRelay) deliver(ctx context.Context, from keyspace.Partition, n enginerpc.RelayEntry) error {
 	done, err := r.carryOut(ctx, from, n)
 	if err != nil || !done {
 		return err
@@ -78,7 +80,7 @@ func (r childRelay) deliver(ctx context.Context, from enginecore.Partition, n en
 
 // carryOut performs the operation that a notice requests, and reports whether it is complete.
 func (r childRelay) carryOut(
-	ctx context.Context, from enginecore.Partition, n enginerpc.RelayEntry,
+	ctx context.Context, from keyspace.Partition, n enginerpc.RelayEntry,
 ) (done bool, err error) {
 	switch n.Kind {
 	case "open", "ended":
@@ -98,7 +100,7 @@ func (r childRelay) carryOut(
 
 // askChild queries the state of a child run that a node waits for; an ended run sends its end again. If the run does
 // not exist, because its server failed before replicating it, the node is set to start it again.
-func (r childRelay) askChild(ctx context.Context, from enginecore.Partition, n enginerpc.RelayEntry) error {
+func (r childRelay) askChild(ctx context.Context, from keyspace.Partition, n enginerpc.RelayEntry) error {
 	at, err := r.session.Core.FlowPartition(n.FlowID)
 	if err != nil {
 		return err
@@ -117,10 +119,10 @@ func (r childRelay) askChild(ctx context.Context, from enginecore.Partition, n e
 // reportToParent reports the state of a child run to its node. It cancels a run that the node no longer waits for,
 // and removes one that the node does not know.
 func (r childRelay) reportToParent(
-	ctx context.Context, from enginecore.Partition, n enginerpc.RelayEntry,
+	ctx context.Context, from keyspace.Partition, n enginerpc.RelayEntry,
 ) (done bool, err error) {
 	parent := enginecore.ExecutionID(n.ParentExecutionID)
-	to, err := parent.Partition()
+	to, err := keyspace.PartitionOf(parent)
 	if err != nil {
 		return false, err
 	}
@@ -146,11 +148,11 @@ func (r childRelay) reportToParent(
 }
 
 // remove purges a run, a large one only in part. It leaves a run that is still ending for the next delivery.
-func (r childRelay) remove(ctx context.Context, p enginecore.Partition, id enginecore.FlowID) (done bool, err error) {
+func (r childRelay) remove(ctx context.Context, p keyspace.Partition, id enginecore.FlowID) (done bool, err error) {
 	for range purgesAtOnce {
 		reply, err := r.runs.PurgeFlow(ctx, enginerpc.PurgeFlowCall{Partition: p, FlowID: id})
 		switch {
-		case errors.Is(err, enginecore.ErrFlowNotTerminal):
+		case errors.Is(err, errorcode.FlowNotTerminal):
 			return false, nil
 		case err != nil || !reply.More:
 			return err == nil, err

@@ -5,8 +5,8 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 const (
@@ -20,7 +20,7 @@ const (
 
 // clockSetBack advances the steps that depend on the clock of a partition's server, which was set back: the items
 // that the clock has deferred are visited now instead of at the next reconciliation.
-func (k *Keeper) clockSetBack(ctx context.Context, p enginecore.Partition, back time.Duration) {
+func (k *Keeper) clockSetBack(ctx context.Context, p keyspace.Partition, back time.Duration) {
 	for _, l := range k.Loops {
 		if l.onClockSetBack {
 			l.Timer.advanceNow(p)

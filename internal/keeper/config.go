@@ -7,6 +7,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // Config is the configuration of a keeper. The public config of keepers sets its fields; Check validates them.
@@ -73,7 +74,7 @@ func (c *Config) Check(in string) error {
 		faults = append(faults, fmt.Errorf("%w: %s"+format, append([]any{engine.ErrInvalid, in}, args...)...))
 	}
 	for _, lane := range c.Lanes {
-		if _, err := enginecore.ParseLaneID(string(lane)); err != nil {
+		if _, err := keyspace.ParseLaneID(string(lane)); err != nil {
 			fault("Lanes: %w", err)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 const (
@@ -19,21 +19,21 @@ const (
 // cursors holds the position of a reconciliation in each partition.
 type cursors struct {
 	mu sync.Mutex
-	at map[enginecore.Partition]string
+	at map[keyspace.Partition]string
 	// repaired holds the partitions in which the current pass has repaired something; passes counts the completed
 	// passes.
-	repaired map[enginecore.Partition]bool
-	passes   map[enginecore.Partition]int
+	repaired map[keyspace.Partition]bool
+	passes   map[keyspace.Partition]int
 }
 
 func newCursors() *cursors {
 	return &cursors{
-		at: make(map[enginecore.Partition]string), repaired: make(map[enginecore.Partition]bool),
-		passes: make(map[enginecore.Partition]int),
+		at: make(map[keyspace.Partition]string), repaired: make(map[keyspace.Partition]bool),
+		passes: make(map[keyspace.Partition]int),
 	}
 }
 
-func (c *cursors) get(p enginecore.Partition) string {
+func (c *cursors) get(p keyspace.Partition) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.at[p]
@@ -41,7 +41,7 @@ func (c *cursors) get(p enginecore.Partition) string {
 
 // moved records the position after a step, and returns whether the next step follows at once or after which time.
 func (c *cursors) moved(
-	p enginecore.Partition, cursor string, every time.Duration, byHand bool,
+	p keyspace.Partition, cursor string, every time.Duration, byHand bool,
 ) (more bool, next time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,7 +58,7 @@ const maxPasses = 4
 
 // again reports, at the end of a pass, whether RunTask needs another one: repairs may have revealed unknown lanes and
 // keys.
-func (c *cursors) again(p enginecore.Partition, repaired bool) bool {
+func (c *cursors) again(p keyspace.Partition, repaired bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.repaired[p] = c.repaired[p] || repaired

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // A timer covers a wait except for its end, which a pause covers. If a pause ended too early, a timer is next, so that
@@ -26,7 +26,7 @@ func TestExactWait(t *testing.T) {
 func TestReadingsOfOneClockAreShared(t *testing.T) {
 	t.Parallel()
 	const us = time.Microsecond
-	partitions := []enginecore.Partition{{Family: enginecore.FlowFamily}, {Family: enginecore.FlowFamily, Index: 1}}
+	partitions := []keyspace.Partition{{Family: keyspace.FlowFamily}, {Family: keyspace.FlowFamily, Index: 1}}
 	begin, engineBegin := time.Now(), time.UnixMilli(1_800_000_000_000)
 	due := engineBegin.Add(time.Second)
 	for _, oneClock := range []bool{true, false} {

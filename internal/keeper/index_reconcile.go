@@ -5,20 +5,20 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // indexLoop adds records to the indexes that lack them and removes entries without a record.
 func (m *maintainer) indexLoop() *MaintenanceLoop {
 	at, every := newCursors(), m.ReconcileEvery
-	holders := sync.OnceValues(func() (map[enginecore.Partition][]enginerpc.ReconcileWorker, error) { return m.leaseHolders() })
+	holders := sync.OnceValues(func() (map[keyspace.Partition][]enginerpc.ReconcileWorker, error) { return m.leaseHolders() })
 	return &MaintenanceLoop{
-		tasks: []engine.TaskID{engine.TaskIndexReconciliation}, family: enginecore.FlowFamily, Every: every,
+		tasks: []engine.TaskID{engine.TaskIndexReconciliation}, family: keyspace.FlowFamily, Every: every,
 		repairs: true, hintKeys: m.executionHints,
-		Step: func(ctx context.Context, partitions []enginecore.Partition, only engine.TaskID) []StepResult {
+		Step: func(ctx context.Context, partitions []keyspace.Partition, only engine.TaskID) []StepResult {
 			byHand := only != ""
 			calls := make([]enginerpc.ReconcileCall, len(partitions))
 			results := make([]StepResult, len(partitions))
@@ -57,16 +57,16 @@ func (m *maintainer) indexLoop() *MaintenanceLoop {
 
 // leaseHolders finds the worker instances that have a set of leases, by partition. No index lists them, so it scans
 // all keys: for RunTask only.
-func (m *maintainer) leaseHolders() (map[enginecore.Partition][]enginerpc.ReconcileWorker, error) {
+func (m *maintainer) leaseHolders() (map[keyspace.Partition][]enginerpc.ReconcileWorker, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), leaseHoldersWithin)
 	defer cancel()
-	byTag := make(map[string]enginecore.Partition)
+	byTag := make(map[string]keyspace.Partition)
 	for _, p := range m.Session.Partitions() {
 		byTag[p.Tag()] = p
 	}
 	pattern := m.Session.Core.Keys().Prefix() + ":idx:*:worker:*:leases"
 	seen := make(map[string]bool)
-	found := make(map[enginecore.Partition][]enginerpc.ReconcileWorker)
+	found := make(map[keyspace.Partition][]enginerpc.ReconcileWorker)
 	for _, node := range m.Session.Client.Nodes() {
 		for cursor := uint64(0); ; {
 			keys, next, err := m.scanKeys(ctx, node, cursor, pattern)

@@ -12,11 +12,11 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/bulkjob"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/schedule"
 )
 
@@ -31,7 +31,7 @@ type Keeper struct {
 	Loops   []*MaintenanceLoop
 	// noteRestart begins the reconciliation of a partition whose server has started; nil if the backend does not
 	// report starts of a server.
-	noteRestart func(ctx context.Context, p enginecore.Partition, needed bool)
+	noteRestart func(ctx context.Context, p keyspace.Partition, needed bool)
 	liveness    observe.Liveness
 	// becameActive receives a value when a keeper of workers leaves standby; standbyBeat is SharedKeeper.StandbyBeat.
 	becameActive chan struct{}

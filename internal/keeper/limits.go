@@ -5,18 +5,18 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // quotaLoop maintains limits: it promotes waiting executions when a rate admits more of them, and returns the permits
 // of executions that no longer run.
 func (m *maintainer) quotaLoop() *MaintenanceLoop {
 	return &MaintenanceLoop{
-		tasks: []engine.TaskID{engine.TaskQuota}, family: enginecore.QuotaFamily, Every: m.sweepEvery(), hearsDue: true,
-		Step: func(ctx context.Context, partitions []enginecore.Partition, _ engine.TaskID) []StepResult {
+		tasks: []engine.TaskID{engine.TaskQuota}, family: keyspace.QuotaFamily, Every: m.sweepEvery(), hearsDue: true,
+		Step: func(ctx context.Context, partitions []keyspace.Partition, _ engine.TaskID) []StepResult {
 			calls := make([]enginerpc.QuotaTickCall, len(partitions))
 			for i, p := range partitions {
 				calls[i] = enginerpc.QuotaTickCall{Partition: p}

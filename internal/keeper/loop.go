@@ -4,16 +4,16 @@ import (
 	"context"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // MaintenanceLoop visits the partitions of one family, for one keeper task or for several that one call carries
 // out. Its timer decides which partitions are visited when.
 type MaintenanceLoop struct {
 	tasks  []engine.TaskID
-	family enginecore.Family
+	family keyspace.Family
 	// Every is the longest time between two visits of an owned partition.
 	Every time.Duration
 	// repairs marks a loop that searches for inconsistencies. Its first visits are spread over Every, so that a
@@ -27,19 +27,19 @@ type MaintenanceLoop struct {
 	hearsDue bool
 	// Step performs a bounded part of the due work in some partitions and returns their results in the same order.
 	// `only` restricts it to one task, for RunTask; empty is all tasks of the loop.
-	Step func(ctx context.Context, partitions []enginecore.Partition, only engine.TaskID) []StepResult
+	Step func(ctx context.Context, partitions []keyspace.Partition, only engine.TaskID) []StepResult
 
 	// hintKeys returns keys of a partition of which at least one exists if the loop has work there. Nil means that
 	// each visit calls Step.
-	hintKeys func(ctx context.Context, p enginecore.Partition) []string
+	hintKeys func(ctx context.Context, p keyspace.Partition) []string
 
 	Timer *PartitionTimer
 	// filled are the partitions in which a hint key existed lately, with the number of further visits that call Step
 	// without a check of hint keys; nil makes each visit check them.
-	filled map[enginecore.Partition]int
+	filled map[keyspace.Partition]int
 	// noteRestart is called when a tick reports that the records of a partition have not been reconciled since their
 	// server started; nil for all loops but the one that reconciles them.
-	noteRestart func(ctx context.Context, p enginecore.Partition, needed bool)
+	noteRestart func(ctx context.Context, p keyspace.Partition, needed bool)
 }
 
 // StepResult is the result of a step in one partition.

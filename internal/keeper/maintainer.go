@@ -4,11 +4,11 @@ import (
 	"context"
 	"log/slog"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // maintainer makes the maintenance loops of a keeper. Its methods are the steps of the loops; it has the fields of the
@@ -33,12 +33,12 @@ func newMaintainer(s *engine.Session, config Config) *maintainer {
 const countedWhole = 2000
 
 // hint returns a hintKeys function for a single key.
-func hint(key func(enginecore.Partition) string) func(context.Context, enginecore.Partition) []string {
-	return func(_ context.Context, p enginecore.Partition) []string { return []string{key(p)} }
+func hint(key func(keyspace.Partition) string) func(context.Context, keyspace.Partition) []string {
+	return func(_ context.Context, p keyspace.Partition) []string { return []string{key(p)} }
 }
 
 // executionHints returns keys of which a partition with flows, executions or schedules has at least one.
-func (m *maintainer) executionHints(_ context.Context, p enginecore.Partition) []string {
+func (m *maintainer) executionHints(_ context.Context, p keyspace.Partition) []string {
 	keys := m.Session.Core.Keys()
 	return []string{keys.IndexAllExecutions(p), keys.IndexFlowIndex(p), keys.FfxLanes(p), keys.FfxSchedules(p)}
 }
@@ -54,7 +54,7 @@ func (m *maintainer) reconcileLanes() []enginerpc.ReconcileLane {
 
 // logRepaired logs repaired entries, and returns their number by index; nil if there were none.
 func (m *maintainer) logRepaired(
-	ctx context.Context, p enginecore.Partition, list []enginerpc.RepairedIndex,
+	ctx context.Context, p keyspace.Partition, list []enginerpc.RepairedIndex,
 ) map[string]int64 {
 	if len(list) == 0 {
 		return nil

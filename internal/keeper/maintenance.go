@@ -8,11 +8,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/bulkjob"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/schedule"
 )
 
@@ -53,20 +53,20 @@ func (k *Keeper) newLoops() []*MaintenanceLoop {
 // call; otherwise the loop checks often for due work.
 func (k *Keeper) tickLoop() *MaintenanceLoop {
 	l := &MaintenanceLoop{
-		family: enginecore.FlowFamily, Every: k.sweepEvery(), hearsDue: true, tasks: k.Session.Backend.TickTasks(),
+		family: keyspace.FlowFamily, Every: k.sweepEvery(), hearsDue: true, tasks: k.Session.Backend.TickTasks(),
 		Step: k.tick,
 	}
 	if polled, err := engine.Capability[engine.PolledTick](k.Session.Backend); err == nil {
-		l.hintKeys = func(ctx context.Context, p enginecore.Partition) []string {
+		l.hintKeys = func(ctx context.Context, p keyspace.Partition) []string {
 			return polled.TickKeys(p, k.knownLanes(ctx))
 		}
-		l.filled = make(map[enginecore.Partition]int)
+		l.filled = make(map[keyspace.Partition]int)
 	}
 	return l
 }
 
 // partitionsOf lists the partitions that a loop visits.
-func (k *Keeper) partitionsOf(l *MaintenanceLoop) []enginecore.Partition {
+func (k *Keeper) partitionsOf(l *MaintenanceLoop) []keyspace.Partition {
 	partitions := k.Session.PartitionsOf(l.family)
 	if l.engineWide {
 		return partitions[:1]
@@ -76,7 +76,7 @@ func (k *Keeper) partitionsOf(l *MaintenanceLoop) []enginecore.Partition {
 
 // tick calls the backend's tick for some partitions of flows. It promotes the candidates for permits, starts due
 // schedules, takes steps of bulk jobs and delivers the notices of child runs that the answers contain.
-func (k *Keeper) tick(ctx context.Context, partitions []enginecore.Partition, only engine.TaskID) []StepResult {
+func (k *Keeper) tick(ctx context.Context, partitions []keyspace.Partition, only engine.TaskID) []StepResult {
 	schedules := k.schedules.Load()
 	runs := schedules != nil
 	if !runs {
@@ -138,7 +138,7 @@ func (k *Keeper) runLoop(ctx context.Context, l *MaintenanceLoop) {
 					l.Timer.beginVisit(p)
 					visits.Go(func() {
 						defer l.Timer.endVisit(p)
-						k.Step(ctx, l, []enginecore.Partition{p})
+						k.Step(ctx, l, []keyspace.Partition{p})
 					})
 				}
 			} else {
@@ -173,7 +173,7 @@ func (k *Keeper) visitsApart(l *MaintenanceLoop) bool {
 
 // Step takes one step of a loop in some partitions and sets when each of them is due next. It logs failures; the
 // loop's timer retries them.
-func (k *Keeper) Step(ctx context.Context, l *MaintenanceLoop, partitions []enginecore.Partition) {
+func (k *Keeper) Step(ctx context.Context, l *MaintenanceLoop, partitions []keyspace.Partition) {
 	var failed error
 	asked := time.Now()
 	results := k.guarded(ctx, l, partitions, "")
@@ -220,7 +220,7 @@ func (k *Keeper) Step(ctx context.Context, l *MaintenanceLoop, partitions []engi
 }
 
 // logFaults logs the items of a partition that a step put off.
-func (m *maintainer) logFaults(ctx context.Context, p enginecore.Partition, faults []enginerpc.ItemFault) {
+func (m *maintainer) logFaults(ctx context.Context, p keyspace.Partition, faults []enginerpc.ItemFault) {
 	for _, f := range faults {
 		m.Session.Logger.LogAttrs(ctx, slog.LevelWarn,
 			"flowfabric: the keeper could not work on an item, and tries it again later",
@@ -249,7 +249,7 @@ func separateAnswers(results []StepResult) {
 // guarded takes one step and counts it in the statistics. It turns a panic into an error of all partitions of the
 // step.
 func (k *Keeper) guarded(
-	ctx context.Context, l *MaintenanceLoop, partitions []enginecore.Partition, only engine.TaskID,
+	ctx context.Context, l *MaintenanceLoop, partitions []keyspace.Partition, only engine.TaskID,
 ) (results []StepResult) {
 	tasks := l.tasks
 	if only != "" {
@@ -277,12 +277,12 @@ const filledVisits = 15
 
 // hinted takes a step in those partitions in which a hint key exists; most have no work most of the time.
 func (k *Keeper) hinted(
-	ctx context.Context, l *MaintenanceLoop, partitions []enginecore.Partition, only engine.TaskID,
+	ctx context.Context, l *MaintenanceLoop, partitions []keyspace.Partition, only engine.TaskID,
 ) []StepResult {
 	if l.hintKeys == nil || only != "" {
 		return l.Step(ctx, partitions, only)
 	}
-	var some []enginecore.Partition
+	var some []keyspace.Partition
 	var indexes, asked []int
 	var hints [][]string
 	for i, p := range partitions {

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // Intervals of the loops.
@@ -49,15 +49,15 @@ func (m *maintainer) maintenanceLoops() []*MaintenanceLoop {
 // edgesLoop resolves edges whose upstream has ended without resolving them.
 func (m *maintainer) edgesLoop() *MaintenanceLoop {
 	return &MaintenanceLoop{
-		tasks: []engine.TaskID{engine.TaskDependencyReconciliation}, family: enginecore.FlowFamily, Every: EdgesEvery,
+		tasks: []engine.TaskID{engine.TaskDependencyReconciliation}, family: keyspace.FlowFamily, Every: EdgesEvery,
 		repairs: true, hintKeys: m.executionHints,
 		Step: inPages(m.maintenance, evenPace(EdgesEvery),
-			func(p enginecore.Partition, _ int64, cursor string) enginerpc.ReconcileEdgesCall {
+			func(p keyspace.Partition, _ int64, cursor string) enginerpc.ReconcileEdgesCall {
 				return enginerpc.ReconcileEdgesCall{
 					Partition: p, Limit: reconciledAtOnce, Cursor: cursor, Lanes: m.Lanes,
 				}
 			},
-			func(_ context.Context, _ enginecore.Partition, r enginerpc.ReconcileEdgesReply) (page, error) {
+			func(_ context.Context, _ keyspace.Partition, r enginerpc.ReconcileEdgesReply) (page, error) {
 				return page{next: r.NextCursor, faults: r.Faults,
 					done: taskDone{task: engine.TaskDependencyReconciliation, count: r.Resolved}}, nil
 			}),
@@ -68,14 +68,14 @@ func (m *maintainer) edgesLoop() *MaintenanceLoop {
 func (m *maintainer) membersLoop() *MaintenanceLoop {
 	every := m.ReconcileEvery
 	return &MaintenanceLoop{
-		tasks: []engine.TaskID{engine.TaskMemberReconciliation}, family: enginecore.FlowFamily, Every: every,
+		tasks: []engine.TaskID{engine.TaskMemberReconciliation}, family: keyspace.FlowFamily, Every: every,
 		repairs:  true,
 		hintKeys: hint(m.Session.Core.Keys().IndexFlowIndex),
 		Step: inPages(m.maintenance, pace{page: every / (6 * stepsPerTurn), search: every / stepsPerTurn, pass: every},
-			func(p enginecore.Partition, limit int64, cursor string) enginerpc.CountMembersCall {
+			func(p keyspace.Partition, limit int64, cursor string) enginerpc.CountMembersCall {
 				return enginerpc.CountMembersCall{Partition: p, Limit: limit, MoreThan: countedWhole, Cursor: cursor}
 			},
-			func(ctx context.Context, p enginecore.Partition, r enginerpc.CountMembersReply) (page, error) {
+			func(ctx context.Context, p keyspace.Partition, r enginerpc.CountMembersReply) (page, error) {
 				repaired := m.logRepaired(ctx, p, r.Repaired)
 				return page{
 					next: r.NextCursor, faults: r.Faults,
@@ -94,14 +94,14 @@ func (m *maintainer) trimLoop() *MaintenanceLoop {
 		keep, often = -time.Millisecond, MaxTrimPace // the engine counts in milliseconds
 	}
 	return &MaintenanceLoop{
-		tasks: []engine.TaskID{engine.TaskExecutionRetention}, family: enginecore.FlowFamily, Every: TrimPauses * often,
+		tasks: []engine.TaskID{engine.TaskExecutionRetention}, family: keyspace.FlowFamily, Every: TrimPauses * often,
 		repairs:  true,
 		hintKeys: m.executionHints,
 		Step: inPages(m.maintenance, pace{page: often / stepsPerTurn, search: often / stepsPerTurn, pass: often},
-			func(p enginecore.Partition, limit int64, cursor string) enginerpc.TrimCall {
+			func(p keyspace.Partition, limit int64, cursor string) enginerpc.TrimCall {
 				return enginerpc.TrimCall{Partition: p, Limit: limit, Keep: keep, Cursor: cursor}
 			},
-			func(_ context.Context, _ enginecore.Partition, r enginerpc.TrimReply) (page, error) {
+			func(_ context.Context, _ keyspace.Partition, r enginerpc.TrimReply) (page, error) {
 				return page{next: r.NextCursor, faults: r.Faults,
 					done:  taskDone{engine.TaskExecutionRetention, r.Trimmed + r.Flows, r.Lag},
 					found: r.Unmanaged > 0}, nil
@@ -112,14 +112,14 @@ func (m *maintainer) trimLoop() *MaintenanceLoop {
 // projectLoop updates the summaries of flows that were created call by call.
 func (m *maintainer) projectLoop() *MaintenanceLoop {
 	return &MaintenanceLoop{
-		tasks: []engine.TaskID{engine.TaskFlowProjection}, family: enginecore.FlowFamily, Every: ProjectEvery,
+		tasks: []engine.TaskID{engine.TaskFlowProjection}, family: keyspace.FlowFamily, Every: ProjectEvery,
 		repairs:  true,
 		hintKeys: hint(m.Session.Core.Keys().IndexFlowIndex),
 		Step: inPages(m.maintenance, pace{page: projectPace, search: projectSearch, pass: projectPace},
-			func(p enginecore.Partition, limit int64, cursor string) enginerpc.ProjectFlowsCall {
+			func(p keyspace.Partition, limit int64, cursor string) enginerpc.ProjectFlowsCall {
 				return enginerpc.ProjectFlowsCall{Partition: p, Limit: limit, Cursor: cursor}
 			},
-			func(_ context.Context, _ enginecore.Partition, r enginerpc.ProjectFlowsReply) (page, error) {
+			func(_ context.Context, _ keyspace.Partition, r enginerpc.ProjectFlowsReply) (page, error) {
 				return page{next: r.NextCursor, faults: r.Faults,
 					done:  taskDone{task: engine.TaskFlowProjection, count: r.Projected},
 					found: r.Unmanaged > 0}, nil
@@ -130,14 +130,14 @@ func (m *maintainer) projectLoop() *MaintenanceLoop {
 // siblingsLoop closes edge groups whose siblings have ended without being cancelled, and removes stale entries.
 func (m *maintainer) siblingsLoop() *MaintenanceLoop {
 	return &MaintenanceLoop{
-		tasks: []engine.TaskID{engine.TaskSiblingCancelReconciliation}, family: enginecore.FlowFamily,
+		tasks: []engine.TaskID{engine.TaskSiblingCancelReconciliation}, family: keyspace.FlowFamily,
 		Every: SiblingsEvery, repairs: true,
 		hintKeys: hint(m.Session.Core.Keys().IndexPendingCancelGroups),
 		Step: inPages(m.maintenance, evenPace(SiblingsEvery),
-			func(p enginecore.Partition, limit int64, cursor string) enginerpc.ReconcileSiblingsCall {
+			func(p keyspace.Partition, limit int64, cursor string) enginerpc.ReconcileSiblingsCall {
 				return enginerpc.ReconcileSiblingsCall{Partition: p, Limit: limit, Cursor: cursor}
 			},
-			func(_ context.Context, _ enginecore.Partition, r enginerpc.ReconcileSiblingsReply) (page, error) {
+			func(_ context.Context, _ keyspace.Partition, r enginerpc.ReconcileSiblingsReply) (page, error) {
 				return page{next: r.NextCursor, faults: r.Faults,
 					done: taskDone{task: engine.TaskSiblingCancelReconciliation, count: r.Closed + r.Stale},
 					reconciled: map[string]int64{
@@ -150,14 +150,14 @@ func (m *maintainer) siblingsLoop() *MaintenanceLoop {
 // budgetPoliciesLoop updates which budgets of other programs are exhausted.
 func (m *maintainer) budgetPoliciesLoop() *MaintenanceLoop {
 	return &MaintenanceLoop{
-		tasks: []engine.TaskID{engine.TaskBudgetReconciliation}, family: enginecore.BudgetFamily, Every: PoliciesEvery,
+		tasks: []engine.TaskID{engine.TaskBudgetReconciliation}, family: keyspace.BudgetFamily, Every: PoliciesEvery,
 		repairs:  true,
 		hintKeys: hint(m.Session.Core.Keys().IndexBudgetPolicies),
 		Step: inPages(m.maintenance, evenPace(PoliciesEvery),
-			func(p enginecore.Partition, limit int64, cursor string) enginerpc.ReconcileBudgetsCall {
+			func(p keyspace.Partition, limit int64, cursor string) enginerpc.ReconcileBudgetsCall {
 				return enginerpc.ReconcileBudgetsCall{Partition: p, Limit: limit, Cursor: cursor}
 			},
-			func(_ context.Context, _ enginecore.Partition, r enginerpc.ReconcileBudgetsReply) (page, error) {
+			func(_ context.Context, _ keyspace.Partition, r enginerpc.ReconcileBudgetsReply) (page, error) {
 				return page{next: r.NextCursor, faults: r.Faults,
 					done: taskDone{task: engine.TaskBudgetReconciliation, count: r.Repaired}}, nil
 			}),
@@ -167,16 +167,16 @@ func (m *maintainer) budgetPoliciesLoop() *MaintenanceLoop {
 // admissionsLoop drops admissions under quotas of other programs whose executions no longer run.
 func (m *maintainer) admissionsLoop() *MaintenanceLoop {
 	return &MaintenanceLoop{
-		tasks: []engine.TaskID{engine.TaskQuotaReconciliation}, family: enginecore.QuotaFamily, Every: PoliciesEvery,
+		tasks: []engine.TaskID{engine.TaskQuotaReconciliation}, family: keyspace.QuotaFamily, Every: PoliciesEvery,
 		repairs:  true,
 		hintKeys: hint(m.Session.Core.Keys().IndexQuotaPolicies),
 		Step: inPages(m.maintenance, pace{
 			page: admissionsEvery, search: PoliciesEvery / stepsPerTurn, pass: admissionsEvery,
 		},
-			func(p enginecore.Partition, limit int64, cursor string) enginerpc.ReconcileQuotasCall {
+			func(p keyspace.Partition, limit int64, cursor string) enginerpc.ReconcileQuotasCall {
 				return enginerpc.ReconcileQuotasCall{Partition: p, Limit: limit, Cursor: cursor}
 			},
-			func(ctx context.Context, p enginecore.Partition, r enginerpc.ReconcileQuotasReply) (page, error) {
+			func(ctx context.Context, p keyspace.Partition, r enginerpc.ReconcileQuotasReply) (page, error) {
 				dropped, faults, err := m.dropAdmissions(ctx, p, r.Admitted)
 				return page{next: r.NextCursor, done: taskDone{task: engine.TaskQuotaReconciliation,
 					count: r.Repaired + dropped}, found: len(r.Admitted) > 0,

@@ -4,8 +4,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/sleep"
 	"github.com/flowfabric/flowfabric-go/internal/stablehash"
 )
@@ -167,7 +167,7 @@ func (m *Membership) Size() int {
 }
 
 // Owns reports whether this keeper owns a partition.
-func (m *Membership) Owns(p enginecore.Partition) bool {
+func (m *Membership) Owns(p keyspace.Partition) bool {
 	seed := stablehash.Of(p.Tag())
 	own := stablehash.Mix(stablehash.Of(m.self) ^ seed)
 	m.mu.Lock()

@@ -11,12 +11,12 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 const (
@@ -40,12 +40,12 @@ type orphan struct {
 // orphanScan is a pass over all keys of the engine.
 type orphanScan struct {
 	*maintainer
-	byTag map[string]enginecore.Partition
+	byTag map[string]keyspace.Partition
 	// nodes are the servers that the pass has not completed, cursor is the position in the first of them.
 	nodes  []string
 	cursor uint64
 	// found holds the orphans that the scan has found and check has not handled yet.
-	found map[enginecore.Partition][]orphan
+	found map[keyspace.Partition][]orphan
 	// faults are the errors of a pass by RunTask. A pass skips unreachable servers, so that they do not delay the
 	// others; the next pass tries them again.
 	faults []error
@@ -55,15 +55,15 @@ type orphanScan struct {
 // and sets of leases whose entries have no record.
 func (m *maintainer) orphanLoop() *MaintenanceLoop {
 	s := &orphanScan{
-		maintainer: m, byTag: make(map[string]enginecore.Partition), found: make(map[enginecore.Partition][]orphan),
+		maintainer: m, byTag: make(map[string]keyspace.Partition), found: make(map[keyspace.Partition][]orphan),
 	}
 	for _, p := range m.Session.Partitions() {
 		s.byTag[p.Tag()] = p
 	}
 	return &MaintenanceLoop{
-		tasks: []engine.TaskID{engine.TaskKeyReconciliation}, family: enginecore.FlowFamily, Every: m.ReconcileEvery,
+		tasks: []engine.TaskID{engine.TaskKeyReconciliation}, family: keyspace.FlowFamily, Every: m.ReconcileEvery,
 		repairs: true, engineWide: true,
-		Step: func(ctx context.Context, partitions []enginecore.Partition, only engine.TaskID) []StepResult {
+		Step: func(ctx context.Context, partitions []keyspace.Partition, only engine.TaskID) []StepResult {
 			results := make([]StepResult, len(partitions))
 			more, repaired, faults, err := s.step(ctx)
 			err = s.leaveOut(ctx, err, more, only != "")
@@ -151,7 +151,7 @@ func (m *maintainer) scanKeys(
 }
 
 // classify returns the record or list that a key belongs to, and whether it is one to check.
-func (s *orphanScan) classify(key string) (enginecore.Partition, orphan, bool) {
+func (s *orphanScan) classify(key string) (keyspace.Partition, orphan, bool) {
 	tag, x, ok := s.recordOf(key)
 	p, ours := s.byTag[tag]
 	return p, x, ok && ours
@@ -170,7 +170,7 @@ func (s *orphanScan) recordOf(key string) (string, orphan, bool) {
 		return tag, orphan{kind: "worker", name: string(id)}, true
 	}
 	if tag, id, ok := keys.ParseFfxSchedule(key); ok {
-		_, err := enginecore.ParseScheduleID(string(id))
+		_, err := keyspace.ParseScheduleID(string(id))
 		return tag, orphan{kind: "schedule", name: string(id)}, err == nil // others belong to a schedule
 	}
 	if tag, hash, ok := keys.ParseFfxGraph(key); ok {
@@ -186,7 +186,7 @@ func (s *orphanScan) recordOf(key string) (string, orphan, bool) {
 // check passes a part of the found orphans to the engine for checking, partition by partition, and returns the repaired
 // entries by index, and the items that could not be checked, which are left to the next pass.
 func (s *orphanScan) check(ctx context.Context) (map[string]int64, []enginerpc.ItemFault, error) {
-	partitions := slices.SortedFunc(maps.Keys(s.found), func(a, b enginecore.Partition) int { return int(a.Index) - int(b.Index) })
+	partitions := slices.SortedFunc(maps.Keys(s.found), func(a, b keyspace.Partition) int { return int(a.Index) - int(b.Index) })
 	calls := make([]enginerpc.CheckKeysCall, len(partitions))
 	for i, p := range partitions {
 		calls[i] = enginerpc.CheckKeysCall{Partition: p, Limit: orphanPage}

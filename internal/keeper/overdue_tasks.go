@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // overduePage bounds the entries of one index that one step reads.
@@ -22,7 +22,7 @@ func (m *maintainer) overdueLoop(index engine.OverdueIndex) *MaintenanceLoop {
 	return &MaintenanceLoop{
 		tasks: []engine.TaskID{index.Task}, family: index.Family, Every: index.Every, repairs: true,
 		hintKeys: hint(index.Key),
-		Step: func(ctx context.Context, partitions []enginecore.Partition, only engine.TaskID) []StepResult {
+		Step: func(ctx context.Context, partitions []keyspace.Partition, only engine.TaskID) []StepResult {
 			results := make([]StepResult, len(partitions))
 			for i, p := range partitions {
 				r := &results[i]
@@ -42,7 +42,7 @@ func (m *maintainer) overdueLoop(index engine.OverdueIndex) *MaintenanceLoop {
 // workOverdue works off one page of an index from an offset, and returns the number of completed entries and the
 // offset of the next page; empty at the end.
 func (m *maintainer) workOverdue(
-	ctx context.Context, index engine.OverdueIndex, p enginecore.Partition, cursor string,
+	ctx context.Context, index engine.OverdueIndex, p keyspace.Partition, cursor string,
 ) (int64, string, error) {
 	now, err := m.Session.Core.Now(ctx)
 	if err != nil {

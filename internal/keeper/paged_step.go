@@ -4,10 +4,10 @@ import (
 	"context"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // page is the result of a call for one page of a partition.
@@ -42,12 +42,12 @@ func evenPace(every time.Duration) pace {
 // inPages returns the Step of a loop that reads each partition in pages: callFor makes the call for one page,
 // readReply reads its reply. A failed page is repeated.
 func inPages[R any, C enginerpc.Call[R]](maintenance engine.Maintenance, often pace,
-	callFor func(p enginecore.Partition, limit int64, cursor string) C,
-	readReply func(ctx context.Context, p enginecore.Partition, reply R) (page, error),
-) func(context.Context, []enginecore.Partition, engine.TaskID) []StepResult {
+	callFor func(p keyspace.Partition, limit int64, cursor string) C,
+	readReply func(ctx context.Context, p keyspace.Partition, reply R) (page, error),
+) func(context.Context, []keyspace.Partition, engine.TaskID) []StepResult {
 	at := newCursors()
-	found := make(map[enginecore.Partition]bool) // by the pass under way; only one step of a loop runs at a time
-	return func(ctx context.Context, partitions []enginecore.Partition, only engine.TaskID) []StepResult {
+	found := make(map[keyspace.Partition]bool) // by the pass under way; only one step of a loop runs at a time
+	return func(ctx context.Context, partitions []keyspace.Partition, only engine.TaskID) []StepResult {
 		byHand, limit := only != "", int64(reconciledAtOnce)
 		if byHand {
 			limit = reconciledByHand

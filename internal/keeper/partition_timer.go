@@ -5,9 +5,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/sleep"
 )
 
@@ -35,26 +35,26 @@ type PartitionTimer struct {
 	oneClock bool
 
 	mu       sync.Mutex
-	next     map[enginecore.Partition]time.Time
+	next     map[keyspace.Partition]time.Time
 	shared   engine.ClockReading // the best of all partitions if oneClock
-	clocks   map[enginecore.Partition]engine.ClockReading
-	owned    map[enginecore.Partition]bool
-	failures map[enginecore.Partition]int // in a row, while the engine was reachable
+	clocks   map[keyspace.Partition]engine.ClockReading
+	owned    map[keyspace.Partition]bool
+	failures map[keyspace.Partition]int // in a row, while the engine was reachable
 	// visits holds the partitions with a step of their own under way.
-	visits map[enginecore.Partition]bool
+	visits map[keyspace.Partition]bool
 	// failing holds the partitions whose last step failed, for any reason, with the error.
-	failing map[enginecore.Partition]error
+	failing map[keyspace.Partition]error
 }
 
 // NewPartitionTimer returns a timer for a loop with the given interval, under which all partitions are owned and due.
-func NewPartitionTimer(partitions []enginecore.Partition, every time.Duration) *PartitionTimer {
+func NewPartitionTimer(partitions []keyspace.Partition, every time.Duration) *PartitionTimer {
 	t := &PartitionTimer{
 		changed: make(chan struct{}, 1), every: every, began: time.Now(),
 		foreign: foreignTurns * every, batch: BatchSize,
-		next:   make(map[enginecore.Partition]time.Time, len(partitions)),
-		clocks: make(map[enginecore.Partition]engine.ClockReading, len(partitions)),
-		owned:  make(map[enginecore.Partition]bool, len(partitions)), failures: make(map[enginecore.Partition]int),
-		visits: make(map[enginecore.Partition]bool), failing: make(map[enginecore.Partition]error),
+		next:   make(map[keyspace.Partition]time.Time, len(partitions)),
+		clocks: make(map[keyspace.Partition]engine.ClockReading, len(partitions)),
+		owned:  make(map[keyspace.Partition]bool, len(partitions)), failures: make(map[keyspace.Partition]int),
+		visits: make(map[keyspace.Partition]bool), failing: make(map[keyspace.Partition]error),
 	}
 	for _, p := range partitions {
 		t.next[p], t.owned[p] = time.Time{}, true
@@ -74,10 +74,10 @@ func (t *PartitionTimer) spread(now time.Time) {
 
 // Due returns the partitions to visit now, at most as many as one visit takes, or the time until the next one is due. A
 // partition with failed steps is returned alone, so that it delays no other. One with a visit under way is left out.
-func (t *PartitionTimer) Due(now time.Time) ([]enginecore.Partition, time.Duration) {
+func (t *PartitionTimer) Due(now time.Time) ([]keyspace.Partition, time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var list, suspects []enginecore.Partition
+	var list, suspects []keyspace.Partition
 	wait := t.every
 	for p, at := range t.next {
 		switch left := at.Sub(now); {
@@ -100,13 +100,13 @@ func (t *PartitionTimer) Due(now time.Time) ([]enginecore.Partition, time.Durati
 }
 
 // beginVisit records that a step has begun in a partition alone, until endVisit.
-func (t *PartitionTimer) beginVisit(p enginecore.Partition) {
+func (t *PartitionTimer) beginVisit(p keyspace.Partition) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.visits[p] = true
 }
 
-func (t *PartitionTimer) endVisit(p enginecore.Partition) {
+func (t *PartitionTimer) endVisit(p keyspace.Partition) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.visits, p)
@@ -114,7 +114,7 @@ func (t *PartitionTimer) endVisit(p enginecore.Partition) {
 }
 
 // align moves the regular visit of an owned partition forward to the common time before it.
-func (t *PartitionTimer) align(p enginecore.Partition, at time.Time) time.Time {
+func (t *PartitionTimer) align(p keyspace.Partition, at time.Time) time.Time {
 	if !t.aligned || !t.owned[p] {
 		return at
 	}
@@ -122,7 +122,7 @@ func (t *PartitionTimer) align(p enginecore.Partition, at time.Time) time.Time {
 }
 
 // pace returns the time to the next regular visit of a partition.
-func (t *PartitionTimer) pace(p enginecore.Partition) time.Duration {
+func (t *PartitionTimer) pace(p keyspace.Partition) time.Duration {
 	if t.owned[p] {
 		return t.every
 	}
@@ -131,7 +131,7 @@ func (t *PartitionTimer) pace(p enginecore.Partition) time.Duration {
 
 // Stepped records a successful step in a partition, and when the partition is due again: the zero time leaves it
 // until the next regular visit.
-func (t *PartitionTimer) Stepped(p enginecore.Partition, at time.Time) {
+func (t *PartitionTimer) Stepped(p keyspace.Partition, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.failures, p)
@@ -144,7 +144,7 @@ func (t *PartitionTimer) Stepped(p enginecore.Partition, at time.Time) {
 // NoteClock records the engine's clock in a partition, read between two local times: asked and receivedAt. In a
 // cluster, every primary has its own clock. It returns the least time by which that clock was set back since the last
 // reading; 0 if it was not.
-func (t *PartitionTimer) NoteClock(p enginecore.Partition, now, asked, receivedAt time.Time) (back time.Duration) {
+func (t *PartitionTimer) NoteClock(p keyspace.Partition, now, asked, receivedAt time.Time) (back time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if last, known := t.clocks[p]; known {
@@ -160,7 +160,7 @@ func (t *PartitionTimer) NoteClock(p enginecore.Partition, now, asked, receivedA
 
 // ToLocal converts a time of the engine's clock in a partition to a local time, by the best of the latest readings;
 // known is false without any.
-func (t *PartitionTimer) ToLocal(p enginecore.Partition, at time.Time) (local time.Time, known bool) {
+func (t *PartitionTimer) ToLocal(p keyspace.Partition, at time.Time) (local time.Time, known bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	clock, known := t.clock(p)
@@ -168,7 +168,7 @@ func (t *PartitionTimer) ToLocal(p enginecore.Partition, at time.Time) (local ti
 }
 
 // clock returns the best reading of the engine's clock in a partition, if there is one.
-func (t *PartitionTimer) clock(p enginecore.Partition) (reading engine.ClockReading, known bool) {
+func (t *PartitionTimer) clock(p keyspace.Partition) (reading engine.ClockReading, known bool) {
 	if t.oneClock {
 		return t.shared, !t.shared.Local.IsZero()
 	}
@@ -178,7 +178,7 @@ func (t *PartitionTimer) clock(p enginecore.Partition) (reading engine.ClockRead
 
 // Failed records a failed step in a partition and defers its next visit: by MinPause while the engine is
 // unreachable, otherwise by a pause that doubles up to MaxPause.
-func (t *PartitionTimer) Failed(p enginecore.Partition, now time.Time, err error) {
+func (t *PartitionTimer) Failed(p keyspace.Partition, now time.Time, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.failing[p] = err
@@ -195,7 +195,7 @@ func (t *PartitionTimer) Failed(p enginecore.Partition, now time.Time, err error
 
 // NoteDue advances the next visit of a partition to a time of the engine's clock. It has no effect on partitions that
 // are not owned or that pause after a failure.
-func (t *PartitionTimer) NoteDue(p enginecore.Partition, at time.Time) {
+func (t *PartitionTimer) NoteDue(p keyspace.Partition, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	clock, known := t.clock(p)
@@ -207,7 +207,7 @@ func (t *PartitionTimer) NoteDue(p enginecore.Partition, at time.Time) {
 }
 
 // advance advances the next visit of a partition to a local time.
-func (t *PartitionTimer) advance(p enginecore.Partition, at time.Time) {
+func (t *PartitionTimer) advance(p keyspace.Partition, at time.Time) {
 	if next := t.next[p]; t.owned[p] && t.failures[p] == 0 && at.Before(next) {
 		t.next[p] = at
 		sleep.Wake(t.changed)
@@ -215,14 +215,14 @@ func (t *PartitionTimer) advance(p enginecore.Partition, at time.Time) {
 }
 
 // advanceNow makes a partition due at once if it is owned and does not pause after a failure.
-func (t *PartitionTimer) advanceNow(p enginecore.Partition) {
+func (t *PartitionTimer) advanceNow(p keyspace.Partition) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.advance(p, time.Time{})
 }
 
 // makeDue makes a partition due, owned or not, unless it is due soon anyway or pauses after a failure.
-func (t *PartitionTimer) makeDue(p enginecore.Partition) {
+func (t *PartitionTimer) makeDue(p keyspace.Partition) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.failures[p] == 0 && time.Until(t.next[p]) > ShortSweep {
@@ -244,7 +244,7 @@ func (t *PartitionTimer) AllDue() {
 }
 
 // share updates the ownership: newly owned partitions are due at once, those that another keeper owns are deferred.
-func (t *PartitionTimer) share(now time.Time, mine func(enginecore.Partition) bool) {
+func (t *PartitionTimer) share(now time.Time, mine func(keyspace.Partition) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for p, owned := range t.owned {

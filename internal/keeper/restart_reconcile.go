@@ -6,11 +6,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 const (
@@ -63,19 +63,19 @@ type restarts struct {
 	resumes time.Time
 
 	mu      sync.Mutex
-	passes  map[enginecore.Partition]*restartPass
+	passes  map[keyspace.Partition]*restartPass
 	entries int64
 }
 
 // restartLoop reconciles indexes, edges and member counts of partitions that the tick reports as unchecked since
 // their server started.
 func (m *maintainer) restartLoop() *MaintenanceLoop {
-	s := &restarts{maintainer: m, passes: make(map[enginecore.Partition]*restartPass)}
+	s := &restarts{maintainer: m, passes: make(map[keyspace.Partition]*restartPass)}
 	s.loop = &MaintenanceLoop{
 		tasks: []engine.TaskID{
 			engine.TaskIndexReconciliation, engine.TaskDependencyReconciliation, engine.TaskMemberReconciliation,
 		},
-		family: enginecore.FlowFamily, Every: restartEvery, repairs: true, Step: s.step,
+		family: keyspace.FlowFamily, Every: restartEvery, repairs: true, Step: s.step,
 	}
 	s.loop.noteRestart = s.noticed
 	return s.loop
@@ -83,7 +83,7 @@ func (m *maintainer) restartLoop() *MaintenanceLoop {
 
 // noticed begins the reconciliation of a partition unless it is under way. With needed, no keeper has begun since the
 // server started, so earlier progress is discarded.
-func (s *restarts) noticed(ctx context.Context, p enginecore.Partition, needed bool) {
+func (s *restarts) noticed(ctx context.Context, p keyspace.Partition, needed bool) {
 	s.mu.Lock()
 	_, known := s.passes[p]
 	first := len(s.passes) == 0
@@ -100,7 +100,7 @@ func (s *restarts) noticed(ctx context.Context, p enginecore.Partition, needed b
 }
 
 // step advances the reconciliation in a few of some partitions; the others come later.
-func (s *restarts) step(ctx context.Context, partitions []enginecore.Partition, _ engine.TaskID) []StepResult {
+func (s *restarts) step(ctx context.Context, partitions []keyspace.Partition, _ engine.TaskID) []StepResult {
 	begun := time.Now()
 	results := make([]StepResult, len(partitions))
 	at, chosen := make(map[restartPhase][]int), 0
@@ -113,28 +113,28 @@ func (s *restarts) step(ctx context.Context, partitions []enginecore.Partition, 
 		at[pass.phase] = append(at[pass.phase], i)
 	}
 	restartCalls(s, ctx, partitions, results, at[restartIndexes], engine.TaskIndexReconciliation,
-		func(p enginecore.Partition, cursor string) enginerpc.ReconcileCall {
+		func(p keyspace.Partition, cursor string) enginerpc.ReconcileCall {
 			return enginerpc.ReconcileCall{
 				Partition: p, Limit: restartRecords, Cursor: cursor, Lanes: s.reconcileLanes(),
 			}
 		},
-		func(p enginecore.Partition, r enginerpc.ReconcileReply) (string, int64, []enginerpc.ItemFault) {
+		func(p keyspace.Partition, r enginerpc.ReconcileReply) (string, int64, []enginerpc.ItemFault) {
 			return r.NextCursor, sumOf(s.logRepaired(ctx, p, r.Repaired)), r.Faults
 		})
 	restartCalls(s, ctx, partitions, results, at[restartEdges], engine.TaskDependencyReconciliation,
-		func(p enginecore.Partition, cursor string) enginerpc.ReconcileEdgesCall {
+		func(p keyspace.Partition, cursor string) enginerpc.ReconcileEdgesCall {
 			return enginerpc.ReconcileEdgesCall{Partition: p, Limit: restartRecords, Cursor: cursor, Lanes: s.Lanes}
 		},
-		func(_ enginecore.Partition, r enginerpc.ReconcileEdgesReply) (string, int64, []enginerpc.ItemFault) {
+		func(_ keyspace.Partition, r enginerpc.ReconcileEdgesReply) (string, int64, []enginerpc.ItemFault) {
 			return r.NextCursor, r.Resolved, r.Faults
 		})
 	restartCalls(s, ctx, partitions, results, at[restartMembers], engine.TaskMemberReconciliation,
-		func(p enginecore.Partition, cursor string) enginerpc.CountMembersCall {
+		func(p keyspace.Partition, cursor string) enginerpc.CountMembersCall {
 			return enginerpc.CountMembersCall{
 				Partition: p, Limit: restartRecords, MoreThan: countedWhole, Cursor: cursor,
 			}
 		},
-		func(p enginecore.Partition, r enginerpc.CountMembersReply) (string, int64, []enginerpc.ItemFault) {
+		func(p keyspace.Partition, r enginerpc.CountMembersReply) (string, int64, []enginerpc.ItemFault) {
 			return r.NextCursor, sumOf(s.logRepaired(ctx, p, r.Repaired)), r.Faults
 		})
 	now := time.Now()
@@ -150,10 +150,10 @@ func (s *restarts) step(ctx context.Context, partitions []enginecore.Partition, 
 }
 
 // restartCalls makes the calls of one phase for the partitions at some places, and records their progress.
-func restartCalls[R any, C enginerpc.Call[R]](s *restarts, ctx context.Context, partitions []enginecore.Partition,
+func restartCalls[R any, C enginerpc.Call[R]](s *restarts, ctx context.Context, partitions []keyspace.Partition,
 	results []StepResult,
-	places []int, task engine.TaskID, ask func(p enginecore.Partition, cursor string) C,
-	tell func(p enginecore.Partition, reply R) (string, int64, []enginerpc.ItemFault),
+	places []int, task engine.TaskID, ask func(p keyspace.Partition, cursor string) C,
+	tell func(p keyspace.Partition, reply R) (string, int64, []enginerpc.ItemFault),
 ) {
 	if len(places) == 0 {
 		return
@@ -178,7 +178,7 @@ func restartCalls[R any, C enginerpc.Call[R]](s *restarts, ctx context.Context, 
 
 // pass returns the progress of a partition, or nil if it needs no reconciliation. Only one step runs at a time, so no
 // other goroutine changes the result.
-func (s *restarts) pass(p enginecore.Partition) *restartPass {
+func (s *restarts) pass(p keyspace.Partition) *restartPass {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.passes[p]
@@ -186,7 +186,7 @@ func (s *restarts) pass(p enginecore.Partition) *restartPass {
 
 // moved records the progress after a step. Repairs in the indexes may have revealed unknown lanes and keys, so that
 // phase is repeated until a pass finds nothing, up to maxPasses.
-func (s *restarts) moved(ctx context.Context, p enginecore.Partition, pass *restartPass, cursor string, count int64) {
+func (s *restarts) moved(ctx context.Context, p keyspace.Partition, pass *restartPass, cursor string, count int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.entries += count

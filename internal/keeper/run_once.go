@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // maxStepsByHand bounds the steps of RunTask in one partition, in case the work never ends.
@@ -34,7 +34,7 @@ func (k *Keeper) RunTask(ctx context.Context, name string) (TaskReport, error) {
 	report.Partitions = len(todo)
 	var faults []error
 	for step := 0; len(todo) > 0 && step < maxStepsByHand && ctx.Err() == nil; step++ {
-		var left []enginecore.Partition
+		var left []keyspace.Partition
 		for batch := range slices.Chunk(todo, BatchSize) {
 			results := k.guarded(ctx, loops[at], batch, task)
 			report.Steps += len(results)

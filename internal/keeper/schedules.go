@@ -3,10 +3,10 @@ package keeper
 import (
 	"context"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/schedule"
 )
 
@@ -14,12 +14,12 @@ import (
 // that was set back.
 func (m *maintainer) schedulesLoop() *MaintenanceLoop {
 	// cursors are the positions in the schedules of each partition.
-	cursors := make(map[enginecore.Partition]string)
+	cursors := make(map[keyspace.Partition]string)
 	return &MaintenanceLoop{
-		tasks: []engine.TaskID{engine.TaskScheduleReconciliation}, family: enginecore.FlowFamily,
+		tasks: []engine.TaskID{engine.TaskScheduleReconciliation}, family: keyspace.FlowFamily,
 		Every: m.ReconcileEvery, repairs: true, onClockSetBack: true,
 		hintKeys: hint(m.Session.Core.Keys().FfxSchedules),
-		Step: func(ctx context.Context, partitions []enginecore.Partition, _ engine.TaskID) []StepResult {
+		Step: func(ctx context.Context, partitions []keyspace.Partition, _ engine.TaskID) []StepResult {
 			return m.reviewSchedules(ctx, partitions, cursors)
 		},
 	}
@@ -27,7 +27,7 @@ func (m *maintainer) schedulesLoop() *MaintenanceLoop {
 
 // reviewSchedules reads a page of the schedules of some partitions, and works on those that the due index misses.
 func (m *maintainer) reviewSchedules(
-	ctx context.Context, partitions []enginecore.Partition, cursors map[enginecore.Partition]string,
+	ctx context.Context, partitions []keyspace.Partition, cursors map[keyspace.Partition]string,
 ) []StepResult {
 	calls := make([]enginerpc.ListSchedulesCall, len(partitions))
 	for i, p := range partitions {
@@ -43,7 +43,7 @@ func (m *maintainer) reviewSchedules(
 			results[i].Err = a.Err
 			continue
 		}
-		var overlooked []enginecore.ScheduleID
+		var overlooked []keyspace.ScheduleID
 		for _, stored := range a.Reply.Schedules {
 			// An unreadable schedule is reported when it is due.
 			if r, err := schedule.ReadRecord(p, a.Reply.Now, stored); err == nil && r.IsOverlooked() {

@@ -3,7 +3,7 @@ package keeper
 import (
 	"sync"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // takeOvers are the partitions for which a keeper knows that no previous keeper is working on their schedules and bulk
@@ -12,32 +12,32 @@ import (
 // use.
 type takeOvers struct {
 	mu    sync.Mutex
-	taken map[enginecore.Partition]bool
+	taken map[keyspace.Partition]bool
 }
 
 // begin forgets all partitions: the keeper starts.
 func (t *takeOvers) begin() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.taken = make(map[enginecore.Partition]bool)
+	t.taken = make(map[keyspace.Partition]bool)
 }
 
 // isDue reports whether a partition is to be taken over.
-func (t *takeOvers) isDue(p enginecore.Partition) bool {
+func (t *takeOvers) isDue(p keyspace.Partition) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return !t.taken[p]
 }
 
 // done records that a partition has been taken over.
-func (t *takeOvers) done(p enginecore.Partition) {
+func (t *takeOvers) done(p keyspace.Partition) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.taken[p] = true
 }
 
 // share forgets the partitions that others own now: they may come back.
-func (t *takeOvers) share(owns func(enginecore.Partition) bool) {
+func (t *takeOvers) share(owns func(keyspace.Partition) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for p := range t.taken {

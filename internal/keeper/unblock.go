@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 const (
@@ -33,9 +34,9 @@ const (
 func (m *maintainer) unblockLoop() *MaintenanceLoop {
 	at, every := newCursors(), m.unblockEvery()
 	r := &MaintenanceLoop{
-		tasks: []engine.TaskID{engine.TaskUnblocking}, family: enginecore.FlowFamily, Every: every,
+		tasks: []engine.TaskID{engine.TaskUnblocking}, family: keyspace.FlowFamily, Every: every,
 	}
-	r.Step = func(ctx context.Context, partitions []enginecore.Partition, only engine.TaskID) []StepResult {
+	r.Step = func(ctx context.Context, partitions []keyspace.Partition, only engine.TaskID) []StepResult {
 		results := make([]StepResult, len(partitions))
 		u := &unblocker{maintainer: m, breached: make(map[string]bool)}
 		lanes, errs := m.unblockLanes(ctx, partitions)
@@ -80,7 +81,7 @@ func (m *maintainer) knownLanes(ctx context.Context) []enginecore.LaneID {
 // unblockLanes returns the lanes of executions outside managed flows in each of the partitions: the known ones, and
 // those that the library has noted there; and the error of each partition whose lanes cannot be read.
 func (m *maintainer) unblockLanes(
-	ctx context.Context, partitions []enginecore.Partition,
+	ctx context.Context, partitions []keyspace.Partition,
 ) ([][]enginecore.LaneID, []error) {
 	lanes, errs := make([][]enginecore.LaneID, len(partitions)), make([]error, len(partitions))
 	known := m.knownLanes(ctx)
@@ -112,7 +113,7 @@ func (m *maintainer) unblockLanes(
 }
 
 // blockedKeys returns the keys of the sets of blocked executions of some lanes.
-func (m *maintainer) blockedKeys(p enginecore.Partition, lanes []enginecore.LaneID) []string {
+func (m *maintainer) blockedKeys(p keyspace.Partition, lanes []enginecore.LaneID) []string {
 	var keys []string
 	for _, lane := range lanes {
 		for _, set := range m.blockedSets(p, lane) {
@@ -129,7 +130,7 @@ type blockedSet struct {
 }
 
 // blockedSets returns the sets of blocked executions of a lane.
-func (m *maintainer) blockedSets(p enginecore.Partition, lane enginecore.LaneID) []blockedSet {
+func (m *maintainer) blockedSets(p keyspace.Partition, lane enginecore.LaneID) []blockedSet {
 	keys := m.Session.Core.Keys()
 	return []blockedSet{
 		{keys.LaneBlockedBudget(p, lane), "waiting_for_budget", lane},
@@ -161,7 +162,7 @@ var unblockFields = []string{"managed", "blocking_reason", "budget_ids", "quota_
 // visit checks a page of each blocked set of a partition from an offset. It returns the number of unblocked
 // executions and the next offset, empty at the end.
 func (u *unblocker) visit(
-	ctx context.Context, p enginecore.Partition, lanes []enginecore.LaneID, cursor string,
+	ctx context.Context, p keyspace.Partition, lanes []enginecore.LaneID, cursor string,
 ) (count int64, next string, err error) {
 	offset, _ := strconv.Atoi(cursor)
 	client := u.Session.Client
@@ -200,7 +201,7 @@ func (u *unblocker) visit(
 // release unblocks those executions whose reason no longer holds. Executions for which that is unknown remain
 // blocked.
 func (u *unblocker) release(
-	ctx context.Context, p enginecore.Partition, set blockedSet, texts []string,
+	ctx context.Context, p keyspace.Partition, set blockedSet, texts []string,
 ) (int64, error) {
 	calls, err := u.free(ctx, p, set, texts)
 	if err != nil || len(calls) == 0 {
@@ -231,13 +232,13 @@ func (u *unblocker) release(
 
 // free returns the calls for those executions whose reason no longer holds.
 func (u *unblocker) free(
-	ctx context.Context, p enginecore.Partition, set blockedSet, texts []string,
+	ctx context.Context, p keyspace.Partition, set blockedSet, texts []string,
 ) ([]enginerpc.UnblockExecutionCall, error) {
 	var ids []enginecore.ExecutionID
 	var commands rueidis.Commands
 	client := u.Session.Client
 	for _, id := range engine.ExecutionIDs(texts) {
-		if at, err := id.Partition(); err == nil && at == p {
+		if at, err := keyspace.PartitionOf(id); err == nil && at == p {
 			ids = append(ids, id)
 			commands = append(commands,
 				client.B().Hmget().Key(u.Session.Core.Keys().ExecCore(id)).Field(unblockFields...).Build())

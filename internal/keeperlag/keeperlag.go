@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // batchSize is how many entries one round trip reads.
@@ -30,28 +31,28 @@ type Lag struct {
 // index is an index that is ordered by when its entries are due.
 type index struct {
 	task, what string
-	family     enginecore.Family
-	key        func(enginecore.Partition) string
+	family     keyspace.Family
+	key        func(keyspace.Partition) string
 }
 
 func indexes(keys enginerpc.Keys) []index {
 	return []index{
-		{"lease_expiry", "leases", enginecore.FlowFamily, keys.IndexLeaseExpiry},
-		{"attempt_timeout", "attempt timeouts", enginecore.FlowFamily, keys.IndexAttemptTimeout},
-		{"execution_deadline", "deadlines of executions", enginecore.FlowFamily, keys.IndexExecutionDeadline},
-		{"suspension_timeout", "waits", enginecore.FlowFamily, keys.IndexSuspensionTimeout},
+		{"lease_expiry", "leases", keyspace.FlowFamily, keys.IndexLeaseExpiry},
+		{"attempt_timeout", "attempt timeouts", keyspace.FlowFamily, keys.IndexAttemptTimeout},
+		{"execution_deadline", "deadlines of executions", keyspace.FlowFamily, keys.IndexExecutionDeadline},
+		{"suspension_timeout", "waits", keyspace.FlowFamily, keys.IndexSuspensionTimeout},
 		{
-			"pending_waitpoint_expiry", "waitpoints without a wait", enginecore.FlowFamily,
+			"pending_waitpoint_expiry", "waitpoints without a wait", keyspace.FlowFamily,
 			keys.IndexPendingWaitpointExpiry,
 		},
-		{"start_deadline", "start deadlines", enginecore.FlowFamily, keys.FfxStartDeadlines},
-		{"flow_deadline", "deadlines of runs", enginecore.FlowFamily, keys.FfxFlowDeadlines},
-		{"schedule", "schedules", enginecore.FlowFamily, keys.FfxSchedulesDue},
-		{"bulk_job", "bulk jobs", enginecore.FlowFamily, keys.FfxBulkJobsDue},
-		{"run_key", "queues of keys", enginecore.FlowFamily, keys.FfxRunKeysDue},
-		{"retention", "runs to be removed", enginecore.FlowFamily, keys.FfxPurgeDue},
-		{"budget", "steps of budgets", enginecore.BudgetFamily, keys.BudgetDue},
-		{"quota", "steps of limits", enginecore.QuotaFamily, keys.QuotaDue},
+		{"start_deadline", "start deadlines", keyspace.FlowFamily, keys.FfxStartDeadlines},
+		{"flow_deadline", "deadlines of runs", keyspace.FlowFamily, keys.FfxFlowDeadlines},
+		{"schedule", "schedules", keyspace.FlowFamily, keys.FfxSchedulesDue},
+		{"bulk_job", "bulk jobs", keyspace.FlowFamily, keys.FfxBulkJobsDue},
+		{"run_key", "queues of keys", keyspace.FlowFamily, keys.FfxRunKeysDue},
+		{"retention", "runs to be removed", keyspace.FlowFamily, keys.FfxPurgeDue},
+		{"budget", "steps of budgets", keyspace.BudgetFamily, keys.BudgetDue},
+		{"quota", "steps of limits", keyspace.QuotaFamily, keys.QuotaDue},
 	}
 }
 
@@ -61,7 +62,7 @@ const lanesRead = 64
 // place names an index of a task in a partition.
 type place struct {
 	task int // the position of its lag
-	at   enginecore.Partition
+	at   keyspace.Partition
 	key  string
 }
 
@@ -73,15 +74,15 @@ func Read(ctx context.Context, core *enginerpc.Conn, late time.Duration) ([]Lag,
 		return nil, err
 	}
 	keys, client := core.Keys(), core.Client()
-	first := enginecore.Partition{Family: enginecore.FlowFamily} // which has all lanes
+	first := keyspace.Partition{Family: keyspace.FlowFamily} // which has all lanes
 	lanes, err := client.Do(ctx, client.B().Smembers().Key(keys.FfxLanes(first)).Build()).AsStrSlice()
 	if err != nil {
 		return nil, err
 	}
 	lags, places := placesOf(core, lanes)
-	behind := make([]map[enginecore.Partition]time.Duration, len(lags))
+	behind := make([]map[keyspace.Partition]time.Duration, len(lags))
 	for i := range behind {
-		behind[i] = make(map[enginecore.Partition]time.Duration)
+		behind[i] = make(map[keyspace.Partition]time.Duration)
 	}
 	for some := range slices.Chunk(places, batchSize) {
 		commands := make(rueidis.Commands, len(some))

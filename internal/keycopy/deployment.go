@@ -13,6 +13,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // Deployment is the data of a deployment with its mark.
@@ -21,7 +22,7 @@ type Deployment struct {
 	keys enginerpc.Keys
 }
 
-// NewDeployment returns the deployment of a prefix. The error comes from enginecore.CheckPrefix.
+// NewDeployment returns the deployment of a prefix. The error comes from keyprefix.Check.
 func NewDeployment(client rueidis.Client, prefix string) (*Deployment, error) {
 	keys, err := enginerpc.NewKeys(prefix)
 	if err != nil {
@@ -162,7 +163,7 @@ func (d *Deployment) liveWorkers(ctx context.Context) ([]liveWorker, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, directory := d.client.B(), enginecore.Partition{Family: enginecore.FlowFamily}
+	b, directory := d.client.B(), keyspace.Partition{Family: keyspace.FlowFamily}
 	since := strconv.FormatInt(now.Add(-time.Hour).UnixMilli(), 10)
 	instances, err := d.client.Do(ctx,
 		b.Zrangebyscore().Key(d.keys.FfxWorkerReports(directory)).Min(since).Max("+inf").Build()).AsStrSlice()
@@ -192,7 +193,7 @@ func (d *Deployment) RemoveLiveWorkers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b, directory := d.client.B(), enginecore.Partition{Family: enginecore.FlowFamily}
+	b, directory := d.client.B(), keyspace.Partition{Family: keyspace.FlowFamily}
 	for _, w := range workers {
 		index := b.Zrem().Key(d.keys.FfxWorkerReports(directory)).Member(w.instance).Build()
 		record := b.Unlink().Key(d.keys.FfxWorkerRecord(directory, enginecore.WorkerInstanceID(w.instance))).Build()
@@ -207,7 +208,7 @@ func (d *Deployment) RemoveLiveWorkers(ctx context.Context) error {
 
 // Counts are the amounts of data in a deployment.
 type Counts struct {
-	Partitions enginecore.Partitioning `json:"partitions"`
+	Partitions keyspace.Partitioning `json:"partitions"`
 	// Runs are all that there are, child runs included; OpenRuns those that are not over.
 	Runs      int64 `json:"runs"`
 	OpenRuns  int64 `json:"open_runs"`
@@ -222,12 +223,12 @@ func (d *Deployment) Count(ctx context.Context) (Counts, error) {
 	if err != nil {
 		return c, failed("HGETALL", err)
 	}
-	c.Partitions = enginecore.Partitioning{
+	c.Partitions = keyspace.Partitioning{
 		Flow: int(stored["num_flow_partitions"]), Budget: int(stored["num_budget_partitions"]),
 		Quota: int(stored["num_quota_partitions"]),
 	}
 	for i := range c.Partitions.Flow {
-		p := enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)}
+		p := keyspace.Partition{Family: keyspace.FlowFamily, Index: uint16(i)}
 		var n [3]int64
 		for at, reply := range d.client.DoMulti(ctx, b.Zcard().Key(d.keys.FfxAllRuns(p)).Build(),
 			b.Zcard().Key(d.keys.FfxClosedFlows(p)).Build(), b.Scard().Key(d.keys.FfxSchedules(p)).Build()) {

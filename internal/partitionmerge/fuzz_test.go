@@ -6,14 +6,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/partitionmerge"
 )
 
 // FuzzParseCursor parses any text as a cursor, and checks that a parsed position survives formatting and parsing
 // unchanged.
 func FuzzParseCursor(f *testing.F) {
-	id := string(enginecore.FlowIDFor("default", "order", "1"))
+	id := string(keyspace.FlowIDFor("default", "order", "1"))
 	f.Add("c:1795188498438:" + id)
 	f.Add("f+:0:" + id)
 	f.Add("c:-1:" + id)
@@ -21,7 +21,7 @@ func FuzzParseCursor(f *testing.F) {
 	f.Add("::")
 	f.Add("c:1:" + id + "\n")
 	valid := func(id string) error {
-		_, err := enginecore.ParseFlowID(id)
+		_, err := keyspace.ParseFlowID(id)
 		return err
 	}
 	f.Fuzz(func(t *testing.T, text string) {

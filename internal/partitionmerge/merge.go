@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // Position is a position in the order of a merge: the position of the item with this time (Unix ms) and id.
@@ -59,7 +59,7 @@ type Item[T any] struct {
 
 // Question is the query to one partition: for items after a position.
 type Question struct {
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 	Behind    Position
 }
 
@@ -85,14 +85,14 @@ type Merge[T any] struct {
 
 // stream has the items that one partition has found and Next has not returned yet.
 type stream[T any] struct {
-	partition enginecore.Partition
+	partition keyspace.Partition
 	found     []Item[T]
 	reached   Position // up to where the partition was searched
 	done      bool     // it was searched to the end
 }
 
 // New begins a merge after a position.
-func New[T any](partitions []enginecore.Partition, from Position, oldestFirst bool, ask Ask[T]) *Merge[T] {
+func New[T any](partitions []keyspace.Partition, from Position, oldestFirst bool, ask Ask[T]) *Merge[T] {
 	m := &Merge[T]{
 		ask: ask, oldestFirst: oldestFirst, streams: make([]stream[T], len(partitions)), rounds: -1, last: from,
 	}

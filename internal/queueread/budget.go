@@ -13,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // BudgetUse lists the executions that use a budget at present. The engine records only the sum that was spent, not the
@@ -54,7 +55,7 @@ func (r *Reader) BudgetUse(ctx context.Context, id enginecore.BudgetID, most int
 }
 
 func (r *Reader) budgetUse(
-	ctx context.Context, p enginecore.Partition, id enginecore.BudgetID, most int,
+	ctx context.Context, p keyspace.Partition, id enginecore.BudgetID, most int,
 ) (BudgetUse, error) {
 	b := r.client.B
 	commands := []rueidis.Completed{

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/queueread"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -39,7 +39,7 @@ func TestBudgetUse(t *testing.T) {
 		def, err := f.Build()
 		require.NoError(t, err)
 		b.Worker(t, []activity.Handler{think}, runtime.WorkerConfig{Concurrency: 4})
-		id := enginecore.BudgetIDFor("default", "shared", "models", "")
+		id := keyspace.BudgetIDFor("default", "shared", "models", "")
 		start := func(run string, n int64) {
 			_, err := runtime.Start(ctx, b.Client, def, n, runtime.WithID(run))
 			require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // ClaimRule is the rule that determines the position of an execution in the queue of a lane.
@@ -72,7 +73,7 @@ const MaxQueued = 50
 //
 // The error wraps ErrInvalid for an invalid lane or number.
 func (r *Reader) LaneQueues(ctx context.Context, lane enginecore.LaneID, places int) ([]LaneQueue, error) {
-	if _, err := enginecore.ParseLaneID(string(lane)); err != nil {
+	if _, err := keyspace.ParseLaneID(string(lane)); err != nil {
 		return nil, fmt.Errorf("%w: lane: %w", ErrInvalid, err)
 	}
 	if places < 0 || places > MaxQueued {
@@ -126,7 +127,7 @@ const (
 // partitionReader reads the queue of one partition.
 type partitionReader struct {
 	*Reader
-	partition enginecore.Partition
+	partition keyspace.Partition
 	lane      enginecore.LaneID
 	now       time.Time
 	places    int

@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // RunOf identifies the run and the node of an execution. The names are empty for an execution outside of runs.
@@ -78,9 +79,9 @@ func (r *Reader) flows(
 func (r *Reader) records(
 	ctx context.Context, ids []enginecore.ExecutionID,
 ) (map[enginecore.ExecutionID]hashrecord.Record, error) {
-	byPartition := map[enginecore.Partition][]enginecore.ExecutionID{}
+	byPartition := map[keyspace.Partition][]enginecore.ExecutionID{}
 	for _, id := range ids {
-		p, err := id.Partition()
+		p, err := keyspace.PartitionOf(id)
 		if err != nil {
 			return nil, err
 		}

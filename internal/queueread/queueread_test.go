@@ -11,9 +11,9 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/queueread"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -187,7 +187,7 @@ func TestLimitUse(t *testing.T) {
 		def, err := f.Build()
 		require.NoError(t, err)
 		b.Worker(t, []activity.Handler{held}, runtime.WorkerConfig{Concurrency: 4})
-		id := enginecore.QuotaIDFor("default", "crm", "")
+		id := keyspace.QuotaIDFor("default", "crm", "")
 		start := func(run string) {
 			_, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID(run))
 			require.NoError(t, err)

@@ -3,9 +3,9 @@ package runsearch
 import (
 	"fmt"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/partitionmerge"
 )
 
@@ -26,7 +26,7 @@ func parseCursor(text string, q Query) (partitionmerge.Position, error) {
 		return partitionmerge.Start, nil
 	}
 	p, order, ok := partitionmerge.ParseCursor(text, func(id string) error {
-		_, err := enginecore.ParseFlowID(id)
+		_, err := keyspace.ParseFlowID(id)
 		return err
 	})
 	if !ok {

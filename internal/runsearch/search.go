@@ -9,6 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/partitionmerge"
 )
 
@@ -52,14 +53,14 @@ func New(s *engine.Session, index engine.RunIndex, q Query, cursor string, want 
 }
 
 // partitionsOf are the partitions in which runs of a query may be: the runs of a flow with one key are in one.
-func partitionsOf(s *engine.Session, q Query) ([]enginecore.Partition, error) {
+func partitionsOf(s *engine.Session, q Query) ([]keyspace.Partition, error) {
 	if q.Flow == "" || q.Key == "" {
 		return s.Partitions(), nil
 	}
 	namespace := cmp.Or(q.Namespace, string(s.Namespace))
-	id := enginecore.RunKeyIDFor(enginecore.Namespace(namespace), q.Flow, q.Key)
+	id := keyspace.RunKeyIDFor(keyspace.Namespace(namespace), q.Flow, q.Key)
 	p, err := s.Core.Partitioning().RunKeyPartition(id)
-	return []enginecore.Partition{p}, err
+	return []keyspace.Partition{p}, err
 }
 
 // Page returns up to limit runs, and the cursor after them, which is empty at the end. Its work is bounded: a page may

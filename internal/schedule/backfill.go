@@ -10,6 +10,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // MaxBackfill bounds the times of one backfill, maxBackfills the backfills of a schedule that are not finished.
@@ -127,8 +129,8 @@ func (s Store) waitsForRun(ctx context.Context, r *Record, b *Backfill) (bool, e
 }
 
 // locateRun returns flow id and partition of a run that the schedule has started.
-func (s Store) locateRun(r *Record, run *StartedRun) (enginecore.FlowID, enginecore.Partition, error) {
-	id := enginecore.FlowIDFor(enginecore.Namespace(r.Spec.Namespace), run.Flow, run.Run)
+func (s Store) locateRun(r *Record, run *StartedRun) (enginecore.FlowID, keyspace.Partition, error) {
+	id := keyspace.FlowIDFor(keyspace.Namespace(r.Spec.Namespace), run.Flow, run.Run)
 	p, err := s.Session.Core.FlowPartition(id)
 	return id, p, err
 }
@@ -202,7 +204,7 @@ func (s Store) ReadContent(ctx context.Context, r *Record) (Compiled, error) {
 
 // ReadPresent returns the flow and the input of the schedule at present. The error wraps ErrScheduleNotFound.
 func (s Store) ReadPresent(
-	ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID,
+	ctx context.Context, p keyspace.Partition, id keyspace.ScheduleID,
 ) (Compiled, error) {
 	for {
 		r, _, err := s.Read(ctx, p, id, 0)
@@ -213,10 +215,10 @@ func (s Store) ReadPresent(
 			return Compiled{}, err
 		}
 		content, err := s.ReadContent(ctx, r)
-		if errors.Is(err, enginecore.ErrScheduleNotFound) {
+		if errors.Is(err, errorcode.ScheduleNotFound) {
 			err = s.missingPlan(ctx, r, err)
 		}
-		if !errors.Is(err, enginecore.ErrScheduleChanged) {
+		if !errors.Is(err, errorcode.ScheduleChanged) {
 			return content, err
 		}
 	}
@@ -225,7 +227,7 @@ func (s Store) ReadPresent(
 // Edit changes an existing schedule: draft makes its new form from the record. It calls draft again when another
 // process has changed the schedule since it was read. The error wraps ErrScheduleNotFound.
 func (s *Runner) Edit(
-	ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, draft func(*Record) (*Draft, error),
+	ctx context.Context, p keyspace.Partition, id keyspace.ScheduleID, draft func(*Record) (*Draft, error),
 	changing func(save func() error) error,
 ) (*Record, error) {
 	for {
@@ -237,10 +239,10 @@ func (s *Runner) Edit(
 			return nil, err
 		}
 		d, err := draft(r)
-		if errors.Is(err, enginecore.ErrScheduleNotFound) {
+		if errors.Is(err, errorcode.ScheduleNotFound) {
 			err = s.store.missingPlan(ctx, r, err)
 		}
-		if errors.Is(err, enginecore.ErrScheduleChanged) {
+		if errors.Is(err, errorcode.ScheduleChanged) {
 			continue
 		}
 		if err != nil || !d.differs(r) {
@@ -251,7 +253,7 @@ func (s *Runner) Edit(
 		}
 		d.change(r)
 		err = changing(func() error { return s.store.save(ctx, r, &d.Content, true) })
-		if !errors.Is(err, enginecore.ErrScheduleChanged) {
+		if !errors.Is(err, errorcode.ScheduleChanged) {
 			return r, err
 		}
 	}

@@ -26,7 +26,7 @@
 // that are due. Then it holds the timetable and its waiting fires back, not triggered fires, which get ahead of them. A
 // schedule that is being deleted drops its waiting fires, completes the one that is starting, and is removed then.
 //
-// Each step reads the record, changes it and writes it; enginecore.ErrScheduleChanged means that another process
+// Each step reads the record, changes it and writes it; errorcode.ScheduleChanged means that another process
 // was faster, and the step is repeated on a new read. If a process stops while a fire is starting, another one
 // starts that fire after StartBefore. The run id follows from schedule and fire ([RunOf]) and the engine remembers
 // started fires, so that a fire has one run however often it is submitted. Definition and input are stored by

@@ -8,8 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/sleep"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/timetable"
@@ -63,7 +64,7 @@ func (s *Runner) Declare(
 			draft.change(r)
 		}
 		err = changing(func() error { return s.store.save(ctx, r, &draft.Content, true) })
-		if !errors.Is(err, enginecore.ErrScheduleChanged) {
+		if !errors.Is(err, errorcode.ScheduleChanged) {
 			return r, err
 		}
 	}
@@ -107,7 +108,7 @@ func (d *Draft) change(r *Record) {
 // function may be called several times. It returns false if there is nothing to write. The error wraps
 // ErrScheduleNotFound for a schedule that does not exist or is being deleted.
 func (s Store) ChangeKept(
-	ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, change func(*Record) (bool, error),
+	ctx context.Context, p keyspace.Partition, id keyspace.ScheduleID, change func(*Record) (bool, error),
 ) error {
 	_, err := s.change(ctx, p, id, func(r *Record) (bool, error) {
 		if r.State.Deleting {
@@ -122,7 +123,7 @@ func (s Store) ChangeKept(
 // waiting, skipped or missed fires, as if a keeper had seen them just before; the waiting ones start after the pause.
 // For a paused schedule it replaces the reason. The error wraps ErrScheduleNotFound for a schedule that does not exist
 // or is being deleted.
-func (s Store) Pause(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, reason string) error {
+func (s Store) Pause(ctx context.Context, p keyspace.Partition, id keyspace.ScheduleID, reason string) error {
 	return s.ChangeKept(ctx, p, id, func(r *Record) (bool, error) {
 		if err := s.settleDue(ctx, r); err != nil {
 			return false, err
@@ -170,7 +171,7 @@ func (r *Record) Trigger(request string) (_ PendingFire, known bool, _ error) {
 // another run. The error wraps ErrFireSkipped if the overlap policy starts no run for it; it is the reason of the
 // failure if the run cannot be started, or the cause of ctx.
 func (s *Runner) StartTriggered(
-	ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, fire PendingFire,
+	ctx context.Context, p keyspace.Partition, id keyspace.ScheduleID, fire PendingFire,
 ) error {
 	for {
 		r, history, err := s.store.Read(ctx, p, id, ScheduleHistory)
@@ -182,7 +183,7 @@ func (s *Runner) StartTriggered(
 		}
 		more, err := s.step(ctx, r, false)
 		switch {
-		case errors.Is(err, enginecore.ErrScheduleChanged):
+		case errors.Is(err, errorcode.ScheduleChanged):
 		case err != nil:
 			return err
 		case !more && r.starting() >= 0:
@@ -191,7 +192,7 @@ func (s *Runner) StartTriggered(
 			// The write notifies the keepers, so that one of them waits for the end of the run.
 			r.urgent = true
 			err := s.store.save(ctx, r, nil, false)
-			if errors.Is(err, enginecore.ErrScheduleChanged) {
+			if errors.Is(err, errorcode.ScheduleChanged) {
 				return nil
 			}
 			return err
@@ -229,7 +230,7 @@ func triggerError(fire PendingFire, history []string) error {
 // Delete removes a schedule with its history, once the fire that a keeper may be starting has its run. It returns the
 // cause of ctx if that ends before: the schedule stays marked as being deleted, and keepers complete the deletion.
 // The error wraps ErrScheduleNotFound if the schedule does not exist.
-func (s *Runner) Delete(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID) error {
+func (s *Runner) Delete(ctx context.Context, p keyspace.Partition, id keyspace.ScheduleID) error {
 	_, err := s.store.change(ctx, p, id, func(r *Record) (bool, error) {
 		r.State.Deleting, r.urgent = true, true
 		r.State.Waiting = slices.DeleteFunc(r.State.Waiting, func(f PendingFire) bool { return f.StartBefore == 0 })
@@ -245,7 +246,7 @@ func (s *Runner) Delete(ctx context.Context, p enginecore.Partition, id engineco
 const keeperPause = 20 * time.Millisecond
 
 // finishDelete removes a schedule that is marked as being deleted, as keepers also do.
-func (s *Runner) finishDelete(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID) error {
+func (s *Runner) finishDelete(ctx context.Context, p keyspace.Partition, id keyspace.ScheduleID) error {
 	for {
 		r, _, err := s.store.Read(ctx, p, id, 0)
 		if errors.Is(err, ErrScheduleNotFound) || err == nil && !r.State.Deleting {
@@ -256,7 +257,7 @@ func (s *Runner) finishDelete(ctx context.Context, p enginecore.Partition, id en
 		}
 		more, err := s.step(ctx, r, false)
 		switch {
-		case errors.Is(err, enginecore.ErrScheduleChanged):
+		case errors.Is(err, errorcode.ScheduleChanged):
 		case err != nil:
 			return err
 		case !more:

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // FuzzReadRecord reads any bytes as a stored schedule, and as an entry of its history. A record that was read finds its
@@ -28,7 +28,7 @@ func FuzzReadRecord(f *testing.F) {
 			require.Equal(t, entry, again)
 		}
 		read := func(spec, state []byte) (*Record, error) {
-			return ReadRecord(enginecore.Partition{Family: enginecore.FlowFamily}, now, enginerpc.ScheduleRecord{Spec: spec, State: state, Version: 3})
+			return ReadRecord(keyspace.Partition{Family: keyspace.FlowFamily}, now, enginerpc.ScheduleRecord{Spec: spec, State: state, Version: 3})
 		}
 		r, err := read([]byte(spec), []byte(state))
 		if err != nil {

@@ -17,7 +17,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
@@ -69,7 +71,7 @@ func NewRunner(e *engine.Session, watch bool) *Runner {
 
 // watchedRun is a run of a schedule whose end the runner waits for.
 type watchedRun struct {
-	schedule enginecore.ScheduleID
+	schedule keyspace.ScheduleID
 	run      string
 }
 
@@ -82,7 +84,7 @@ func (s *Runner) Close() {
 // Begin works on the due schedules of a partition in the background, up to schedulesAtOnce at a time. It logs
 // failures; the engine reports such a schedule again. With takesOver, it continues at once with a fire that another
 // runner has begun to start.
-func (s *Runner) Begin(ctx context.Context, p enginecore.Partition, due []enginecore.ScheduleID, takesOver bool) {
+func (s *Runner) Begin(ctx context.Context, p keyspace.Partition, due []keyspace.ScheduleID, takesOver bool) {
 	for _, id := range due {
 		s.tasks.Go(func() {
 			select {
@@ -98,7 +100,7 @@ func (s *Runner) Begin(ctx context.Context, p enginecore.Partition, due []engine
 
 // work takes the possible steps of one schedule. A failed step is repeated, by any keeper, when the engine reports
 // the schedule again.
-func (s *Runner) work(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, takesOver bool) {
+func (s *Runner) work(ctx context.Context, p keyspace.Partition, id keyspace.ScheduleID, takesOver bool) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			s.session.Logger.LogAttrs(ctx, slog.LevelError,
@@ -120,7 +122,7 @@ func (s *Runner) work(ctx context.Context, p enginecore.Partition, id enginecore
 			takesOver = false
 		}
 		switch {
-		case errors.Is(err, enginecore.ErrScheduleChanged):
+		case errors.Is(err, errorcode.ScheduleChanged):
 			// Another process has taken a step: read again.
 		case err != nil:
 			if ctx.Err() == nil {
@@ -263,7 +265,7 @@ func (s *Runner) start(ctx context.Context, r *Record, i int) (more bool, err er
 	}
 	fire := &r.State.Waiting[i]
 	flowName, plan, failure := s.plan(ctx, r, fire)
-	if errors.Is(failure, enginecore.ErrScheduleNotFound) {
+	if errors.Is(failure, errorcode.ScheduleNotFound) {
 		return false, s.store.missingPlan(ctx, r, failure)
 	}
 	if failure != nil && !isFinal(failure) {
@@ -291,7 +293,7 @@ func (s *Runner) start(ctx context.Context, r *Record, i int) (more bool, err er
 		return true, nil
 	}
 	err = s.store.save(ctx, r, nil, false)
-	if errors.Is(err, enginecore.ErrScheduleChanged) {
+	if errors.Is(err, errorcode.ScheduleChanged) {
 		r, err = s.store.change(ctx, r.part, r.id, func(r *Record) (bool, error) {
 			return r.finish(serial, flowName, existed, failure), nil
 		})
@@ -306,7 +308,7 @@ func (s *Runner) start(ctx context.Context, r *Record, i int) (more bool, err er
 // well.
 func isFinal(err error) bool {
 	for _, target := range []error{engine.ErrRunConflict, engine.ErrTooLarge, engine.ErrInvalid,
-		enginecore.ErrInvalidInput} {
+		errorcode.InvalidInput} {
 		if errors.Is(err, target) {
 			return true
 		}
@@ -351,7 +353,7 @@ func PlanFire(
 			return nil, err
 		}
 	}
-	plan, err := submit.NewPlanIn(e, enginecore.Namespace(spec.Namespace), compiled, RunOf(spec.Name, fire), input)
+	plan, err := submit.NewPlanIn(e, keyspace.Namespace(spec.Namespace), compiled, RunOf(spec.Name, fire), input)
 	if err != nil {
 		return nil, err
 	}
@@ -390,7 +392,7 @@ func CompileStored(definition []byte, hash string) (*submit.CompiledFlow, error)
 // scheduledPlan identifies a revision of a schedule. A schedule that was deleted and created again has another
 // createdAt.
 type scheduledPlan struct {
-	id        enginecore.ScheduleID
+	id        keyspace.ScheduleID
 	createdAt int64
 	revision  int
 }

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/internal/timetable"
 )
@@ -60,8 +60,8 @@ type Spec struct {
 }
 
 // ID returns the id of the schedule, which follows from namespace and name.
-func (s *Spec) ID() enginecore.ScheduleID {
-	return enginecore.ScheduleIDFor(enginecore.Namespace(s.Namespace), s.Name)
+func (s *Spec) ID() keyspace.ScheduleID {
+	return keyspace.ScheduleIDFor(keyspace.Namespace(s.Namespace), s.Name)
 }
 
 // Timetable returns the timetable of the spec, or an error if the spec defines none.
@@ -217,8 +217,8 @@ var ErrScheduleVersion = errors.New("the schedule is of a later release")
 // Record is a schedule as it was read. Its methods change it in memory; the store writes it unless another
 // process has written it since. It is not safe for concurrent use.
 type Record struct {
-	id      enginecore.ScheduleID
-	part    enginecore.Partition
+	id      keyspace.ScheduleID
+	part    keyspace.Partition
 	version int64
 	Spec    Spec
 	State   State
@@ -233,7 +233,7 @@ type Record struct {
 }
 
 // readSpec decodes a stored spec. The error wraps ErrScheduleVersion for a later version.
-func readSpec(id enginecore.ScheduleID, stored []byte) (Spec, error) {
+func readSpec(id keyspace.ScheduleID, stored []byte) (Spec, error) {
 	var spec Spec
 	if err := json.Unmarshal(stored, &spec); err != nil {
 		return spec, fmt.Errorf("schedule %s: %w", id, err)
@@ -247,7 +247,7 @@ func readSpec(id enginecore.ScheduleID, stored []byte) (Spec, error) {
 
 // ReadRecord decodes a stored schedule of a partition, read when the engine's clock was now. The error wraps
 // ErrScheduleVersion for a later version.
-func ReadRecord(p enginecore.Partition, now time.Time, stored enginerpc.ScheduleRecord) (*Record, error) {
+func ReadRecord(p keyspace.Partition, now time.Time, stored enginerpc.ScheduleRecord) (*Record, error) {
 	r := &Record{id: stored.ScheduleID, part: p, version: stored.Version, now: now}
 	var err error
 	if r.Spec, err = readSpec(stored.ScheduleID, stored.Spec); err != nil {

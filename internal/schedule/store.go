@@ -15,6 +15,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // lookAgain is the time after which a keeper checks a schedule whose fires wait for the end of a run, in case it missed
@@ -38,7 +40,7 @@ type Store struct{ Session *engine.Session }
 // ErrScheduleNotFound and the record has the id and the engine's time only, so that it can be filled and saved as a
 // new one.
 func (s Store) Read(
-	ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, history int,
+	ctx context.Context, p keyspace.Partition, id keyspace.ScheduleID, history int,
 ) (*Record, []string, error) {
 	reply, err := s.Session.Core.ReadSchedule(ctx,
 		enginerpc.ReadScheduleCall{Partition: p, ScheduleID: id, History: int64(history)})
@@ -54,13 +56,13 @@ func (s Store) Read(
 	return r, reply.History, err
 }
 
-// missingPlan returns the error for a schedule whose plan the engine does not have: enginecore.ErrScheduleChanged if
+// missingPlan returns the error for a schedule whose plan the engine does not have: errorcode.ScheduleChanged if
 // another process has written or removed the schedule since r was read, else gone, the error of the read.
 func (s Store) missingPlan(ctx context.Context, r *Record, gone error) error {
 	now, _, err := s.Read(ctx, r.part, r.id, 0)
 	switch {
 	case errors.Is(err, ErrScheduleNotFound), err == nil && now.version != r.version:
-		return fmt.Errorf("%w: %w", enginecore.ErrScheduleChanged, gone)
+		return fmt.Errorf("%w: %w", errorcode.ScheduleChanged, gone)
 	case err != nil:
 		return err
 	}
@@ -70,7 +72,7 @@ func (s Store) missingPlan(ctx context.Context, r *Record, gone error) error {
 // Content is the content of a schedule: the encoded definition of the flow and the input of its runs.
 type Content struct{ Definition, Input []byte }
 
-// save writes a record if it is still the one that was read; otherwise the error wraps enginecore.ErrScheduleChanged.
+// save writes a record if it is still the one that was read; otherwise the error wraps errorcode.ScheduleChanged.
 // A content is stored as the current revision; withSpec writes the spec as well.
 func (s Store) save(ctx context.Context, r *Record, content *Content, withSpec bool) error {
 	call := enginerpc.WriteScheduleCall{
@@ -104,7 +106,7 @@ func (s Store) save(ctx context.Context, r *Record, content *Content, withSpec b
 // change reads a schedule, applies a change and writes it, again if another process has written it in between. The
 // function returns false if there is nothing to write.
 func (s Store) change(
-	ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, change func(*Record) (bool, error),
+	ctx context.Context, p keyspace.Partition, id keyspace.ScheduleID, change func(*Record) (bool, error),
 ) (*Record, error) {
 	for {
 		r, _, err := s.Read(ctx, p, id, 0)
@@ -116,7 +118,7 @@ func (s Store) change(
 			return r, err
 		}
 		err = s.save(ctx, r, nil, false)
-		if !errors.Is(err, enginecore.ErrScheduleChanged) {
+		if !errors.Is(err, errorcode.ScheduleChanged) {
 			return r, err
 		}
 	}
@@ -174,6 +176,6 @@ func (s Store) settleDue(ctx context.Context, r *Record) error {
 
 // LocateLastRun returns flow id and partition of the last started run. The record must have one: State.Last is not
 // nil.
-func (s Store) LocateLastRun(r *Record) (enginecore.FlowID, enginecore.Partition, error) {
+func (s Store) LocateLastRun(r *Record) (enginecore.FlowID, keyspace.Partition, error) {
 	return s.locateRun(r, r.State.Last)
 }

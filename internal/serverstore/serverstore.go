@@ -11,9 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // Errors of the store, for errors.Is.
@@ -49,7 +50,7 @@ func New(h engine.Handle, namespace string) *Store {
 	return &Store{conn, namespace}
 }
 
-var directory = enginecore.Partition{Family: enginecore.FlowFamily}
+var directory = keyspace.Partition{Family: keyspace.FlowFamily}
 
 // Token is a token without its secret.
 type Token struct {
@@ -76,7 +77,7 @@ func (s *Store) AddToken(ctx context.Context, t Token) error {
 	_, err = s.conn.AddAPIToken(ctx, enginerpc.AddAPITokenCall{
 		Partition: directory, Namespace: s.namespace, TokenName: t.Name, About: about,
 	})
-	if errors.Is(err, enginecore.ErrAPITokenExists) {
+	if errors.Is(err, errorcode.APITokenExists) {
 		return fmt.Errorf("%w: %q", ErrTokenExists, t.Name)
 	}
 	return err
@@ -141,9 +142,9 @@ func (s *Store) BeginRequest(ctx context.Context, r Request) (stored []byte, fir
 		Partition: directory, Namespace: s.namespace, Owner: r.owner(), RequestKey: r.key(), Digest: r.digest(),
 	})
 	switch {
-	case errors.Is(err, enginecore.ErrAPIRequestConflict):
+	case errors.Is(err, errorcode.APIRequestConflict):
 		return nil, false, ErrRequestConflict
-	case errors.Is(err, enginecore.ErrAPIRequestsFull):
+	case errors.Is(err, errorcode.APIRequestsFull):
 		return nil, false, ErrRequestsFull
 	case err != nil:
 		return nil, false, err

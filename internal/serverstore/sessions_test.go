@@ -8,9 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/serverstore"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 )
@@ -66,7 +67,7 @@ func TestSessionsInPages(t *testing.T) {
 		require.Empty(t, read("nobody", 10))
 
 		reply, err := engine.ConnOf(b.Engine.Internal()).ListAPISessions(ctx, enginerpc.ListAPISessionsCall{
-			Partition: enginecore.Partition{Family: enginecore.FlowFamily}, Namespace: "default", Limit: 1000,
+			Partition: keyspace.Partition{Family: keyspace.FlowFamily}, Namespace: "default", Limit: 1000,
 		})
 		require.NoError(t, err)
 		require.Len(t, reply.Sessions, bound)
@@ -79,6 +80,6 @@ func TestSessionsInPages(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, rest, len(added)-1, "after a session that has ended meanwhile")
 		_, _, err = store.Sessions(ctx, "", "elsewhere", 1)
-		require.ErrorIs(t, err, enginecore.ErrInvalidInput)
+		require.ErrorIs(t, err, errorcode.InvalidInput)
 	})
 }

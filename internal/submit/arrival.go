@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // Outcomes of the start of a run with an arrival.
@@ -93,14 +93,14 @@ func (p *RunPlan) SetArrival(a enginerpc.SubmitArrival) error {
 }
 
 // KeyOf returns the id of a key of a flow, and the partition in which its runs are.
-func (s *Submitter) KeyOf(flowName, key string) (enginecore.RunKeyID, enginecore.Partition, error) {
-	id := enginecore.RunKeyIDFor(s.session.Namespace, flowName, key)
+func (s *Submitter) KeyOf(flowName, key string) (keyspace.RunKeyID, keyspace.Partition, error) {
+	id := keyspace.RunKeyIDFor(s.session.Namespace, flowName, key)
 	partition, err := s.session.Core.Partitioning().RunKeyPartition(id)
 	return id, partition, err
 }
 
 // NextIn returns an id for a run of a flow that leads into a partition.
-func (a *runIDAllocator) NextIn(flowName string, wanted enginecore.Partition) string {
+func (a *runIDAllocator) NextIn(flowName string, wanted keyspace.Partition) string {
 	partitions := a.session.Core.Partitioning()
 	partitionOf := func(id string) int {
 		return int(partitions.FlowPartitionFor(a.session.Namespace, flowName, id).Index)

@@ -7,13 +7,14 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // GateUpdate carries the state of a budget's gate to the partitions of the flows that use it. While the gate is closed,
 // a partition starts no node of a run that uses the budget, if the budget blocks nodes.
 type GateUpdate struct {
 	Session   *engine.Session
-	Partition enginecore.Partition // of the budget
+	Partition keyspace.Partition // of the budget
 	Budget    enginecore.BudgetID
 	Flow      enginecore.FlowID // the run that has the budget to itself; empty for others
 	Version   int64
@@ -37,17 +38,17 @@ func (u GateUpdate) Publish(ctx context.Context) error {
 }
 
 // partitions returns the partitions with runs that use the budget.
-func (u GateUpdate) partitions() ([]enginecore.Partition, error) {
+func (u GateUpdate) partitions() ([]keyspace.Partition, error) {
 	if u.Flow == "" {
 		return u.Session.Partitions(), nil
 	}
 	p, err := u.Session.Core.FlowPartition(u.Flow)
-	return []enginecore.Partition{p}, err
+	return []keyspace.Partition{p}, err
 }
 
 // Send sends the update to the given partitions, repeatedly to those that have more nodes to release than one call
 // does.
-func (u GateUpdate) Send(ctx context.Context, partitions []enginecore.Partition) error {
+func (u GateUpdate) Send(ctx context.Context, partitions []keyspace.Partition) error {
 	for len(partitions) > 0 {
 		calls := make([]enginerpc.SetBudgetGatesCall, len(partitions))
 		for i, p := range partitions {
@@ -59,7 +60,7 @@ func (u GateUpdate) Send(ctx context.Context, partitions []enginecore.Partition)
 		if err != nil {
 			return err
 		}
-		var left []enginecore.Partition
+		var left []keyspace.Partition
 		for i, a := range answers {
 			if a.Reply.More {
 				left = append(left, partitions[i])

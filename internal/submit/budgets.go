@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // Errors of budgets, for errors.Is. The errors of functions are in package activity.
@@ -40,21 +41,21 @@ func BudgetScope(r fabrictype.BudgetRef) flowgraph.BudgetScope {
 }
 
 // BudgetID returns the id under which the engine keeps the budget of a namespace.
-func BudgetID(namespace enginecore.Namespace, r fabrictype.BudgetRef) enginecore.BudgetID {
+func BudgetID(namespace keyspace.Namespace, r fabrictype.BudgetRef) enginecore.BudgetID {
 	switch BudgetScope(r) {
 	case flowgraph.ScopeRun:
-		return enginecore.BudgetIDFor(namespace, string(flowgraph.ScopeRun), r.Flow, r.Run, r.Name)
+		return keyspace.BudgetIDFor(namespace, string(flowgraph.ScopeRun), r.Flow, r.Run, r.Name)
 	case flowgraph.ScopeFlow:
-		return enginecore.BudgetIDFor(namespace, string(flowgraph.ScopeFlow), r.Flow, r.Name)
+		return keyspace.BudgetIDFor(namespace, string(flowgraph.ScopeFlow), r.Flow, r.Name)
 	}
-	return enginecore.BudgetIDFor(namespace, string(flowgraph.ScopeShared), r.Name, r.Key)
+	return keyspace.BudgetIDFor(namespace, string(flowgraph.ScopeShared), r.Name, r.Key)
 }
 
 // StoredBudget is one budget of a run as the flow's record keeps it, in JSON. The library reads id and scope.
 type StoredBudget struct {
 	ID enginecore.BudgetID `json:"id"`
 	// Namespace is empty for the default one.
-	Namespace enginecore.Namespace  `json:"ns,omitempty"`
+	Namespace keyspace.Namespace    `json:"ns,omitempty"`
 	Scope     flowgraph.BudgetScope `json:"scope"`
 	ScopeID   string                `json:"of,omitempty"`
 	Name      string                `json:"name"`
@@ -76,7 +77,7 @@ type storedDimension struct {
 
 // NewStoredBudget returns the stored form of a declared budget, declared now. flowID is the id of the run.
 func NewStoredBudget(
-	namespace enginecore.Namespace, s flowgraph.Budget, ref fabrictype.BudgetRef, flowID enginecore.FlowID,
+	namespace keyspace.Namespace, s flowgraph.Budget, ref fabrictype.BudgetRef, flowID enginecore.FlowID,
 ) StoredBudget {
 	b := StoredBudget{
 		ID: BudgetID(namespace, ref), Scope: BudgetScope(ref), Name: s.Name, Key: strings.Map(printable, ref.Key),
@@ -137,7 +138,7 @@ func hasFixedBudgets(g *flowgraph.Graph) bool {
 
 // budgetsOf resolves the budgets of a run.
 func budgetsOf(
-	namespace enginecore.Namespace, g *flowgraph.Graph, runID string, flowID enginecore.FlowID, input []byte,
+	namespace keyspace.Namespace, g *flowgraph.Graph, runID string, flowID enginecore.FlowID, input []byte,
 ) ([]StoredBudget, error) {
 	var list []StoredBudget
 	for _, s := range g.Budgets {

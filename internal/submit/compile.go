@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // CompiledFlow is the encoded form of a definition, which the plans of all its runs share. It must not be changed
@@ -43,7 +44,7 @@ type CompiledFlow struct {
 	namespaced bool
 	mu         sync.Mutex
 	// inNamespaces has the form with these, by namespace. mu guards it.
-	inNamespaces map[enginecore.Namespace]*CompiledFlow
+	inNamespaces map[keyspace.Namespace]*CompiledFlow
 	// withPriorities has the forms of runs with their own priority. mu guards it.
 	withPriorities map[int]*CompiledFlow
 }
@@ -113,7 +114,7 @@ const maxNamespaces = 16
 
 // inNamespace returns the form for runs of a namespace: c itself, or, if it has limits or budgets whose keys are in no
 // input, one that has these.
-func (c *CompiledFlow) inNamespace(namespace enginecore.Namespace) (*CompiledFlow, error) {
+func (c *CompiledFlow) inNamespace(namespace keyspace.Namespace) (*CompiledFlow, error) {
 	if !c.namespaced {
 		return c, nil
 	}
@@ -143,7 +144,7 @@ func (c *CompiledFlow) inNamespace(namespace enginecore.Namespace) (*CompiledFlo
 		form.budgets, form.budgetTexts = list, encodeBudgets(list)[0]
 	}
 	if c.inNamespaces == nil || len(c.inNamespaces) >= maxNamespaces {
-		c.inNamespaces = make(map[enginecore.Namespace]*CompiledFlow)
+		c.inNamespaces = make(map[keyspace.Namespace]*CompiledFlow)
 	}
 	c.inNamespaces[namespace] = form
 	return form, nil
@@ -228,7 +229,7 @@ func (c *CompiledFlow) formHash() string {
 const NodesPerPut = 32
 
 // putCalls returns the calls that store the graph in a partition.
-func (c *CompiledFlow) putCalls(p enginecore.Partition) []enginerpc.PutGraphCall {
+func (c *CompiledFlow) putCalls(p keyspace.Partition) []enginerpc.PutGraphCall {
 	var calls []enginerpc.PutGraphCall
 	// Each call contains a part of the definition, so that none has much to store.
 	puts := (len(c.Nodes) + NodesPerPut - 1) / NodesPerPut

@@ -9,6 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // outcomeReopened is the outcome in the completion message of a run that runs again.
@@ -36,7 +37,7 @@ type CompletionListener struct {
 
 	mu sync.Mutex
 	// subscribed has a channel for each partition, which is closed once the partition is subscribed to.
-	subscribed map[enginecore.Partition]chan struct{}
+	subscribed map[keyspace.Partition]chan struct{}
 	waiting    map[enginecore.FlowID][]chan RunCompletion
 	// tracked holds runs that were started after their partition was subscribed to, with their completion once its
 	// message has arrived. For runs that were dropped from it, for lack of room or because messages may have been lost,
@@ -65,7 +66,7 @@ type trackedRun struct {
 func newCompletionListener(s *engine.Session) *CompletionListener {
 	closed, stop := context.WithCancel(s.Closed())
 	return &CompletionListener{
-		session: s, closed: closed, stop: stop, subscribed: make(map[enginecore.Partition]chan struct{}),
+		session: s, closed: closed, stop: stop, subscribed: make(map[keyspace.Partition]chan struct{}),
 		waiting: make(map[enginecore.FlowID][]chan RunCompletion), tracked: make(map[enginecore.FlowID]trackedRun),
 		rerunning: make(map[enginecore.FlowID]struct{}),
 	}
@@ -80,7 +81,7 @@ func (l *CompletionListener) close() {
 
 // subscribe returns a channel that is closed once a partition is subscribed to, and begins to subscribe. It needs the
 // lock, and an open listener.
-func (l *CompletionListener) subscribe(p enginecore.Partition) chan struct{} {
+func (l *CompletionListener) subscribe(p keyspace.Partition) chan struct{} {
 	ready, listening := l.subscribed[p]
 	if !listening {
 		ready = make(chan struct{})
@@ -123,7 +124,7 @@ func (l *CompletionListener) listenFor(ctx context.Context, plan *RunPlan) {
 
 // track keeps the completion of a run that is about to be started, if its partition is subscribed to already. The
 // caller calls settle with the number that track returns.
-func (l *CompletionListener) track(id enginecore.FlowID, p enginecore.Partition) (number uint64) {
+func (l *CompletionListener) track(id enginecore.FlowID, p keyspace.Partition) (number uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	ready, listening := l.subscribed[p]
@@ -173,7 +174,7 @@ func (l *CompletionListener) Untrack(id enginecore.FlowID) {
 // BeginRerun makes the listener ignore the former end of a run, whose message may still arrive, until the engine
 // reports that the run was reopened. The caller calls it before the rerun, and AbortRerun if the rerun fails. It fails
 // with the cause of ctx, or with enginecore.ErrClosed when the listener or the session is closed.
-func (l *CompletionListener) BeginRerun(ctx context.Context, id enginecore.FlowID, p enginecore.Partition) error {
+func (l *CompletionListener) BeginRerun(ctx context.Context, id enginecore.FlowID, p keyspace.Partition) error {
 	l.mu.Lock()
 	ready, listening := l.subscribed[p]
 	l.mu.Unlock()
@@ -213,7 +214,7 @@ type CompletionWait struct {
 // afterwards is not missed, one that ended before may be. The caller calls Release. Wait fails with the cause of ctx,
 // or with enginecore.ErrClosed when the listener or the session is closed.
 func (l *CompletionListener) Wait(
-	ctx context.Context, id enginecore.FlowID, p enginecore.Partition,
+	ctx context.Context, id enginecore.FlowID, p keyspace.Partition,
 ) (CompletionWait, error) {
 	l.mu.Lock()
 	if l.closed.Err() != nil {
@@ -266,7 +267,7 @@ func (l *CompletionListener) Release(w CompletionWait) {
 }
 
 // listen subscribes to the completions of a partition until the listener is closed. It closes ready once subscribed.
-func (l *CompletionListener) listen(p enginecore.Partition, ready chan struct{}) {
+func (l *CompletionListener) listen(p keyspace.Partition, ready chan struct{}) {
 	channel := l.session.Core.Keys().ChannelDone(p)
 	var once sync.Once
 	subscribed := func() {

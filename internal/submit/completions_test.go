@@ -6,11 +6,12 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // TestTrackedCompletions starts runs in a partition that is subscribed to, and waits for them later.
 func TestTrackedCompletions(t *testing.T) {
-	p, other := enginecore.Partition{Index: 1}, enginecore.Partition{Index: 2}
+	p, other := keyspace.Partition{Index: 1}, keyspace.Partition{Index: 2}
 	l := newCompletionListener(new(engine.Session))
 	defer l.close()
 	ready := make(chan struct{})
@@ -31,7 +32,7 @@ func TestTrackedCompletions(t *testing.T) {
 			return w, RunCompletion{Outcome: "unheard"}
 		}
 	}
-	begin := func(id enginecore.FlowID, p enginecore.Partition) { l.settle(id, l.track(id, p), true) }
+	begin := func(id enginecore.FlowID, p keyspace.Partition) { l.settle(id, l.track(id, p), true) }
 	check := func(id enginecore.FlowID, expected bool, outcome, result string) {
 		t.Helper()
 		w, end := await(id)
@@ -108,7 +109,7 @@ func TestTrackedCompletions(t *testing.T) {
 
 // TestCompletionOfEarlierRunIsIgnored runs a flow again while the message of its former end is still under way.
 func TestCompletionOfEarlierRunIsIgnored(t *testing.T) {
-	p := enginecore.Partition{Index: 1}
+	p := keyspace.Partition{Index: 1}
 	l := newCompletionListener(new(engine.Session))
 	defer l.close()
 	ready := make(chan struct{})

@@ -8,7 +8,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
@@ -67,7 +67,7 @@ func (r *RunNodes) KeptNodes(scope ForkScope) (kept, skips []string, err error) 
 	}
 	isOpen := func(n runNode) bool {
 		_, given := scope.Results[n.name]
-		return !given && n.state != enginecore.PublicCompleted && n.state != enginecore.PublicSkipped
+		return !given && n.state != fabrictype.NodeSucceeded && n.state != fabrictype.NodeSkipped
 	}
 	if len(again) == 0 && !slices.ContainsFunc(r.nodes, isOpen) {
 		return nil, nil, fmt.Errorf("%w: no node would run", engine.ErrNothingToRerun)
@@ -79,7 +79,7 @@ func (r *RunNodes) KeptNodes(scope ForkScope) (kept, skips []string, err error) 
 		case given && again[n.name]:
 			return nil, nil, fmt.Errorf("%w: node %s runs again, since it depends on what does: it cannot be given a result",
 				engine.ErrInvalid, n.name)
-		case given || n.state == enginecore.PublicCompleted && !again[n.name]:
+		case given || n.state == fabrictype.NodeSucceeded && !again[n.name]:
 			kept = append(kept, n.name)
 		case n.withoutResult && !again[n.name]:
 			skips = append(skips, n.name)

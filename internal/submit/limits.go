@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // StoredLimit is one limit of an execution as its record keeps it, in JSON, with the values that a call to its quota
@@ -27,7 +28,7 @@ type StoredLimit struct {
 }
 
 // Exchange returns a call to the limit's quota in partition p that acquires and returns nothing yet.
-func (l StoredLimit) Exchange(p enginecore.Partition) enginerpc.ExchangeCall {
+func (l StoredLimit) Exchange(p keyspace.Partition) enginerpc.ExchangeCall {
 	return enginerpc.ExchangeCall{
 		Partition: p, QuotaPolicyID: l.Quota, Name: l.Name, Key: l.Key, Rate: l.Rate, WindowMs: l.WindowMS, Cap: l.Cap,
 	}
@@ -66,7 +67,7 @@ func hasFixedLimits(n *flowgraph.Node) bool {
 // limitsOf resolves the limits of every node of a flow that has some which its graph does not have (see
 // hasFixedLimits), by the name of the node.
 func limitsOf(
-	namespace enginecore.Namespace, g *flowgraph.Graph, input []byte,
+	namespace keyspace.Namespace, g *flowgraph.Graph, input []byte,
 ) (map[string]enginerpc.SubmitLimit, error) {
 	var byNode map[string]enginerpc.SubmitLimit
 	for i := range g.Nodes {
@@ -90,7 +91,7 @@ func limitsOf(
 }
 
 func limitsOfNode(
-	namespace enginecore.Namespace, n *flowgraph.Node, input []byte, codec string,
+	namespace keyspace.Namespace, n *flowgraph.Node, input []byte, codec string,
 ) (enginerpc.SubmitLimit, error) {
 	var limits []StoredLimit
 	var words []string
@@ -100,7 +101,7 @@ func limitsOfNode(
 			return enginerpc.SubmitLimit{}, err
 		}
 		limits = append(limits, StoredLimit{
-			Quota: enginecore.QuotaIDFor(namespace, spec.Name, key), Name: spec.Name, Key: key,
+			Quota: keyspace.QuotaIDFor(namespace, spec.Name, key), Name: spec.Name, Key: key,
 			Rate:     int64(spec.AtMost),
 			WindowMS: spec.Per.Milliseconds(), Cap: int64(spec.AtOnce),
 		})

@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 )
 
@@ -37,9 +38,9 @@ type RunPlan struct {
 	Flow, Run string
 	// FlowID and Partition are where the engine keeps it.
 	FlowID    enginecore.FlowID
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 
-	namespace enginecore.Namespace
+	namespace keyspace.Namespace
 	Compiled  *CompiledFlow
 	Input     []byte
 	InputHash string
@@ -80,7 +81,7 @@ func NewPlan(e *engine.Session, compiled *CompiledFlow, runID string, input []by
 
 // NewPlanIn plans a run in any namespace, as NewPlan does.
 func NewPlanIn(
-	e *engine.Session, namespace enginecore.Namespace, compiled *CompiledFlow, runID string, input []byte,
+	e *engine.Session, namespace keyspace.Namespace, compiled *CompiledFlow, runID string, input []byte,
 ) (*RunPlan, error) {
 	p, err := newPlan(e.Core.FlowPartition, namespace, compiled, runID, input)
 	if err != nil {
@@ -93,7 +94,7 @@ func NewPlanIn(
 
 // newPlan plans a run, given which partition a flow lives in.
 func newPlan(
-	partitionOf func(enginecore.FlowID) (enginecore.Partition, error), namespace enginecore.Namespace,
+	partitionOf func(enginecore.FlowID) (keyspace.Partition, error), namespace keyspace.Namespace,
 	compiled *CompiledFlow, runID string, input []byte,
 ) (*RunPlan, error) {
 	if err := CheckRunID(runID); err != nil {
@@ -104,7 +105,7 @@ func newPlan(
 			engine.ErrTooLarge,
 			len(input), MaxInput)
 	}
-	id := enginecore.FlowIDFor(namespace, compiled.Graph.Name, runID)
+	id := keyspace.FlowIDFor(namespace, compiled.Graph.Name, runID)
 	partition, err := partitionOf(id)
 	if err != nil {
 		return nil, err
@@ -219,19 +220,19 @@ func (p *RunPlan) ownBudgets() []enginerpc.SubmitBudget {
 // ExecutionID returns the id of the execution of a node.
 func (p *RunPlan) ExecutionID(node string) enginecore.ExecutionID {
 	if p.stepwise {
-		return enginecore.ExecutionIDFor(p.Partition, p.FlowID, node)
+		return keyspace.ExecutionIDFor(p.Partition, p.FlowID, node)
 	}
-	return enginecore.NodeExecutionID(p.Partition, p.FlowID, p.Compiled.nodeNumbers[node])
+	return keyspace.NodeExecutionID(p.Partition, p.FlowID, p.Compiled.nodeNumbers[node])
 }
 
 // ResultsPerCall bounds the results of items that one call reads.
 const ResultsPerCall = 128
 
 // ItemIDs returns the ids of the executions of items from to to-1 of a map, given its child run.
-func ItemIDs(p enginecore.Partition, run enginecore.FlowID, from, to int) []enginecore.ExecutionID {
+func ItemIDs(p keyspace.Partition, run enginecore.FlowID, from, to int) []enginecore.ExecutionID {
 	ids := make([]enginecore.ExecutionID, to-from)
 	for i := range ids {
-		ids[i] = enginecore.NodeExecutionID(p, run, from+i+1)
+		ids[i] = keyspace.NodeExecutionID(p, run, from+i+1)
 	}
 	return ids
 }

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // PlanStep is a call of the engine.
@@ -22,7 +22,7 @@ type PlanStep struct {
 
 // NewContractPlan plans a run without an engine, as contract mode would submit it to one with the partitions.
 func NewContractPlan(
-	partitioning enginecore.Partitioning, namespace enginecore.Namespace, compiled *CompiledFlow, runID string,
+	partitioning keyspace.Partitioning, namespace keyspace.Namespace, compiled *CompiledFlow, runID string,
 	input []byte,
 ) (*RunPlan, error) {
 	p, err := newPlan(partitioning.FlowPartition, namespace, compiled, runID, input)

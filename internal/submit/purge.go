@@ -10,7 +10,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // maxChildPurges bounds the child runs that a purge removes itself.
@@ -21,7 +23,7 @@ const maxChildPurges = 1000
 // with that end, and its error wraps [enginecore.ErrChangedMeanwhile] for one that has ended again. Its error wraps
 // [engine.ErrRunOpen], [engine.ErrRunNotFound] or [engine.ErrNotInContract].
 func (s *Submitter) Purge(
-	ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition, closedAt time.Time,
+	ctx context.Context, flowName, runID string, id enginecore.FlowID, p keyspace.Partition, closedAt time.Time,
 ) error {
 	core, err := engine.Capability[engine.RunControl](s.session.Backend)
 	if err != nil {
@@ -30,7 +32,7 @@ func (s *Submitter) Purge(
 	s.Completions.Untrack(id)
 	found, err := (&purge{s, core, maxChildPurges}).remove(ctx, id, p, closedAt)
 	switch {
-	case errors.Is(err, enginecore.ErrFlowNotTerminal):
+	case errors.Is(err, errorcode.FlowNotTerminal):
 		err = engine.ErrRunOpen
 	case err == nil && !found:
 		err = engine.ErrRunNotFound
@@ -51,13 +53,13 @@ type purge struct {
 
 // remove removes a run with its child runs, and reports whether it was there.
 func (g *purge) remove(
-	ctx context.Context, id enginecore.FlowID, p enginecore.Partition, closedAt time.Time,
+	ctx context.Context, id enginecore.FlowID, p keyspace.Partition, closedAt time.Time,
 ) (found bool, err error) {
 	for first := true; ; first = false {
 		reply, err := g.core.PurgeFlow(ctx, enginerpc.PurgeFlowCall{Partition: p, FlowID: id, ClosedAt: closedAt})
 		switch {
 		case !first &&
-			(errors.Is(err, enginecore.ErrFlowNotTerminal) || errors.Is(err, enginecore.ErrChangedMeanwhile)):
+			(errors.Is(err, errorcode.FlowNotTerminal) || errors.Is(err, enginecore.ErrChangedMeanwhile)):
 			return true, nil // a keeper removed the rest, and the id has another run by now
 		case err != nil:
 			return false, err
@@ -75,7 +77,7 @@ func (g *purge) remove(
 
 // removeChildren removes child runs of a run of a partition, so that the id of the run can be used again at once: the
 // ids of child runs derive from it. Keepers remove the rest.
-func (g *purge) removeChildren(ctx context.Context, of enginecore.Partition, children string) {
+func (g *purge) removeChildren(ctx context.Context, of keyspace.Partition, children string) {
 	relay, err := engine.Capability[engine.ChildRuns](g.session.Backend)
 	if err != nil {
 		return

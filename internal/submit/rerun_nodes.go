@@ -9,9 +9,12 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // Modes of a rerun, as the engine keeps them.
@@ -63,11 +66,11 @@ func (s *Submitter) sendRerunCall(ctx context.Context, call enginerpc.RerunCall)
 			return reply.State, nil
 		case err == nil:
 			call.Nodes = nil
-		case errors.Is(err, enginecore.ErrFlowNotFound), errors.Is(err, enginecore.ErrFlowPurging):
+		case errors.Is(err, enginecore.ErrFlowNotFound), errors.Is(err, errorcode.FlowPurging):
 			return "", engine.ErrRunNotFound
-		case errors.Is(err, enginecore.ErrFlowNotTerminal), errors.Is(err, enginecore.ErrExecutionNotTerminal):
+		case errors.Is(err, errorcode.FlowNotTerminal), errors.Is(err, enginecore.ErrExecutionNotTerminal):
 			return "", engine.ErrRunOpen
-		case errors.As(err, &refusal) && refusal.Code == enginecore.ErrRunKeyTaken:
+		case errors.As(err, &refusal) && refusal.Code == errorcode.RunKeyTaken:
 			return "", &KeyTakenError{Run: refusal.Detail("run_id")}
 		case errors.As(err, &refusal) && refusal.Code == enginecore.ErrMaxReplaysExhausted:
 			return "", fmt.Errorf("%w: node %s has been run again %s times", engine.ErrRerunLimit,
@@ -91,7 +94,7 @@ type RunNodes struct {
 type runNode struct {
 	name      string
 	id        enginecore.ExecutionID
-	state     enginecore.PublicState
+	state     fabrictype.NodeState
 	createdAt time.Time
 	// withoutResult: it was skipped since its child run has succeeded without a result, for reason.
 	withoutResult bool
@@ -103,7 +106,7 @@ const runNodesPage = 200
 
 // ReadNodes reads the nodes of a run. Its error wraps [engine.ErrRunNotFound] and does not name the run.
 func (s *Submitter) ReadNodes(
-	ctx context.Context, id enginecore.FlowID, p enginecore.Partition,
+	ctx context.Context, id enginecore.FlowID, p keyspace.Partition,
 ) (*RunNodes, error) {
 	call := enginerpc.DescribeFlowCall{Partition: p, FlowID: id, Limit: runNodesPage}
 	run := &RunNodes{}
@@ -123,9 +126,9 @@ func (s *Submitter) ReadNodes(
 			return nil, fmt.Errorf("describe: %w", err)
 		}
 		for _, n := range reply.Nodes {
-			state := enginecore.PublicState(n.State)
+			state := fabrictype.NodeState(n.State)
 			node := runNode{name: n.Node, id: n.ExecutionID, state: state, createdAt: n.CreatedAt}
-			if node.state == enginecore.PublicSkipped && n.ChildOutcome == "success" {
+			if node.state == fabrictype.NodeSkipped && n.ChildOutcome == "success" {
 				node.withoutResult, node.reason = true, n.FailureReason
 			}
 			if i, again := seen[n.ExecutionID]; again {
@@ -171,7 +174,7 @@ func (r *RunNodes) CleanupFailed() bool {
 	d := newDependents(r)
 	return slices.ContainsFunc(d.finally, func(name string) bool {
 		n := d.nodes[name]
-		return n != nil && (n.state == enginecore.PublicFailed || n.state == enginecore.PublicExpired)
+		return n != nil && (n.state == fabrictype.NodeFailed || n.state == fabrictype.NodeExpired)
 	})
 }
 
@@ -214,7 +217,7 @@ func (r *RunNodes) InScope(scope RerunScope) ([]enginecore.ExecutionID, error) {
 // dependsOnFailure reports whether a node has to be run again with an upstream that had not succeeded or is run again.
 // One that completed because its join tolerated the failure has not.
 func dependsOnFailure(n *runNode, spec *flowgraph.Node) bool {
-	tolerated := spec.Join.Policy.Tolerates() && n.state == enginecore.PublicCompleted
+	tolerated := spec.Join.Policy.Tolerates() && n.state == fabrictype.NodeSucceeded
 	return !tolerated
 }
 
@@ -266,7 +269,7 @@ func (d *dependents) failed() []string {
 	var names []string
 	for name, n := range d.nodes {
 		switch n.state {
-		case enginecore.PublicFailed, enginecore.PublicExpired, enginecore.PublicCancelled:
+		case fabrictype.NodeFailed, fabrictype.NodeExpired, fabrictype.NodeCancelled:
 			if d.matters(name) {
 				names = append(names, name)
 			}

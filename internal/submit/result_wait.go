@@ -10,6 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // recheck is how long a wait for a result trusts the completion message before it queries the engine.
@@ -20,7 +21,7 @@ const recheck = 5 * time.Second
 // engine is unavailable; its error wraps [engine.ErrRunNotFound], the cause of ctx, or enginecore.ErrClosed when the
 // submitter or the session is closed.
 func (s *Submitter) AwaitResult(
-	ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition,
+	ctx context.Context, flowName, runID string, id enginecore.FlowID, p keyspace.Partition,
 ) (enginerpc.FlowResultReply, error) {
 	fail := func(reply enginerpc.FlowResultReply, err error) (enginerpc.FlowResultReply, error) {
 		return reply, fmt.Errorf("run %s of flow %s: %w", runID, flowName, err)
@@ -76,7 +77,7 @@ func (s *Submitter) AwaitResult(
 // requires have that; replicated is false if the primary has changed since the result was read. The error wraps
 // enginecore.ErrNotReplicated if the replicas do not have it in time.
 func (s *Submitter) replicatedResult(
-	ctx context.Context, id enginecore.FlowID, p enginecore.Partition,
+	ctx context.Context, id enginecore.FlowID, p keyspace.Partition,
 ) (reply enginerpc.FlowResultReply, replicated bool, err error) {
 	since, err := s.session.Core.ReplicationMark(ctx, p)
 	if err != nil {

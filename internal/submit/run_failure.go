@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/errordetail"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 const (
@@ -121,7 +122,7 @@ func othersText(others int) (text string) {
 // most [MaxFailures] of them, and the number of omitted ones. Of nodes that ended at the same time, the node named by
 // first precedes.
 func ReadFailures(
-	ctx context.Context, s *engine.Session, p enginecore.Partition, id enginecore.FlowID, first string,
+	ctx context.Context, s *engine.Session, p keyspace.Partition, id enginecore.FlowID, first string,
 ) (list []NodeFailure, omitted int, err error) {
 	earlier := func(a, b NodeFailure) int {
 		if c := a.At.Compare(b.At); c != 0 || a.Node == b.Node {
@@ -161,7 +162,7 @@ func ReadFailures(
 // was cancelled or expired; nil if all of them succeeded or were skipped. Of nodes that ended at the same time, one
 // that had begun precedes, then the one that is given first.
 func ReadFailureOf(
-	ctx context.Context, s *engine.Session, p enginecore.Partition, id enginecore.FlowID, nodes []string,
+	ctx context.Context, s *engine.Session, p keyspace.Partition, id enginecore.FlowID, nodes []string,
 ) (*NodeFailure, error) {
 	var first *NodeFailure
 	place := -1
@@ -205,7 +206,7 @@ func readFailure(f enginerpc.FlowFailure) NodeFailure {
 // ReadFirstFailure returns the earliest failure of a run that has joins and of which failedNode is recorded to have
 // failed first; nil for a run without joins, whose record is exact, and if no failure counts.
 func ReadFirstFailure(
-	ctx context.Context, s *engine.Session, p enginecore.Partition, id enginecore.FlowID, g *flowgraph.Graph,
+	ctx context.Context, s *engine.Session, p keyspace.Partition, id enginecore.FlowID, g *flowgraph.Graph,
 	failedNode string,
 ) (*NodeFailure, error) {
 	hasJoin := func(n flowgraph.Node) bool { return n.Join.Policy != flowgraph.JoinAll }
@@ -231,7 +232,7 @@ func FirstFailure(list []NodeFailure) *NodeFailure {
 // ReadRunFailure returns how a run ended, given the reply that reports its end without success. It reads the failures
 // of the nodes from the engine and leaves them out if the engine is unavailable.
 func ReadRunFailure(
-	ctx context.Context, s *engine.Session, flowName, runID string, id enginecore.FlowID, p enginecore.Partition,
+	ctx context.Context, s *engine.Session, flowName, runID string, id enginecore.FlowID, p keyspace.Partition,
 	reply enginerpc.FlowResultReply,
 ) *RunFailure {
 	failed := &RunFailure{Flow: flowName, Run: runID, Outcome: reply.Outcome}

@@ -7,10 +7,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
-var someParts = enginecore.Partitioning{Flow: 64}
+var someParts = keyspace.Partitioning{Flow: 64}
 
 func partitionOf(id string) int {
 	return int(someParts.FlowPartitionFor("default", "orders", id).Index)

@@ -12,6 +12,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 const (
@@ -30,9 +32,9 @@ type starter struct {
 
 // StartKey has the values that all runs of one call share.
 type StartKey struct {
-	partition enginecore.Partition
+	partition keyspace.Partition
 	compiled  *CompiledFlow
-	namespace enginecore.Namespace
+	namespace keyspace.Namespace
 	creator   string
 	retention string
 	startAt   time.Time
@@ -129,7 +131,7 @@ func (s *starter) Send(ctx context.Context, key StartKey, call enginerpc.SubmitC
 		if err == nil && reply.More {
 			s.releaseRoots(ctx, call)
 		}
-		if !errors.Is(err, enginecore.ErrGraphUnknown) || puts == maxPuts {
+		if !errors.Is(err, errorcode.GraphUnknown) || puts == maxPuts {
 			return reply, err
 		}
 		if err := s.putGraph(ctx, key.compiled.putCalls(key.partition)); err != nil {
@@ -181,9 +183,9 @@ func outcomeOf(plan *RunPlan, o enginerpc.SubmissionOutcome) startResult {
 		return startResult{existed: true}
 	case keyTaken, keyFull, throttled, debounceFull:
 		return startResult{err: fmt.Errorf("start run of flow %s: %w", plan.Flow, arrivalError(plan, o))}
-	case string(enginecore.ErrFlowIDConflict):
+	case string(errorcode.FlowIDConflict):
 		details = []string{o.What, o.Stored, o.Given}
-	case string(enginecore.ErrFireTooLate):
+	case string(errorcode.FireTooLate):
 		details = []string{o.Stored, o.Given}
 	}
 	err := &enginecore.Error{

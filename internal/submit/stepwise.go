@@ -3,8 +3,8 @@ package submit
 import (
 	"iter"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // Bounds of one step of a submission node by node.
@@ -22,7 +22,7 @@ func (p *RunPlan) edges(nodes []engine.SubmissionNode) []engine.SubmissionEdge {
 		n := &p.Compiled.Graph.Nodes[i]
 		for _, up := range n.Upstreams {
 			edge := engine.SubmissionEdge{
-				EdgeID:                enginecore.EdgeIDFor(p.FlowID, up.Node, n.Name),
+				EdgeID:                keyspace.EdgeIDFor(p.FlowID, up.Node, n.Name),
 				UpstreamExecutionID:   nodes[p.Compiled.nodeNumbers[up.Node]-1].ExecutionID,
 				DownstreamExecutionID: nodes[i].ExecutionID,
 				DependencyKind:        string(up.Kind),

@@ -7,8 +7,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 )
 
 // manyAtATime is how many calls of SubmitMany are under way at a time.
@@ -101,7 +101,7 @@ func (s *Submitter) submitCall(ctx context.Context, plans []*RunPlan, places []i
 			outcome.Existed, outcome.Err = s.settleConflict(ctx, plan, outcome.Err)
 		}
 		s.Completions.settle(plan.FlowID, trackings[i], !outcome.Existed && outcome.Err == nil)
-		if errors.Is(outcome.Err, enginecore.ErrFlowPurging) {
+		if errors.Is(outcome.Err, errorcode.FlowPurging) {
 			outcome.Existed, outcome.Err = s.Submit(ctx, plan)
 			continue
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 )
 
 // Submitter starts runs from plans, waits for their end, and purges them. Clients, schedules, and map and sub-flow
@@ -78,7 +79,7 @@ func (s *Submitter) Submit(ctx context.Context, plan *RunPlan) (existed bool, er
 		return false, err
 	}
 	existed, err = s.Send(ctx, plan)
-	if errors.Is(err, enginecore.ErrFlowPurging) {
+	if errors.Is(err, errorcode.FlowPurging) {
 		// The id may be used again once the run that had it is gone.
 		err = s.Purge(ctx, plan.Flow, plan.Run, plan.FlowID, plan.Partition, time.Time{})
 		if err == nil || errors.Is(err, engine.ErrRunNotFound) {
@@ -169,7 +170,7 @@ func (s *Submitter) sendSteps(ctx context.Context, plan *RunPlan) (existed bool,
 
 func submitError(plan *RunPlan, err error) error {
 	var refusal *enginecore.Error
-	if errors.As(err, &refusal) && refusal.Code == enginecore.ErrFlowIDConflict {
+	if errors.As(err, &refusal) && refusal.Code == errorcode.FlowIDConflict {
 		return conflict(plan, refusal.Detail("what"))
 	}
 	if errors.Is(err, enginecore.ErrNotReplicated) {

@@ -9,6 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/dispatch"
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
 	"github.com/flowfabric/flowfabric-go/internal/worker/permit"
@@ -78,7 +79,7 @@ func (c runClaimant) IsContended(limit enginecore.QuotaPolicyID) bool {
 
 // sourceOf returns the shard from which the executions of a lane in a partition are claimed: where one server has all
 // partitions, they wait in partition 0.
-func (r *Run) sourceOf(lane enginecore.LaneID, p enginecore.Partition) dispatch.LaneShard {
+func (r *Run) sourceOf(lane enginecore.LaneID, p keyspace.Partition) dispatch.LaneShard {
 	if r.Session.IsOneServer() {
 		p.Index = 0
 	}

@@ -5,10 +5,10 @@ import (
 	"log/slog"
 	"sync"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // drainer calls the tick of partitions in which a call left work that exceeded its size. Without it, a keeper
@@ -18,19 +18,19 @@ type drainer struct {
 	logger *slog.Logger
 
 	mu      sync.Mutex
-	busy    map[enginecore.Partition]bool
+	busy    map[keyspace.Partition]bool
 	workers sync.WaitGroup
 }
 
 // start drains a partition in the background, unless that is under way.
-func (d *drainer) start(ctx context.Context, p enginecore.Partition) {
+func (d *drainer) start(ctx context.Context, p keyspace.Partition) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.busy[p] {
 		return
 	}
 	if d.busy == nil {
-		d.busy = make(map[enginecore.Partition]bool)
+		d.busy = make(map[keyspace.Partition]bool)
 	}
 	d.busy[p] = true
 	d.workers.Go(func() {

@@ -13,6 +13,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/sleep"
 	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
 	"github.com/flowfabric/flowfabric-go/internal/worker/task"
@@ -37,7 +39,7 @@ func (r *Run) claimGranted(ctx context.Context, v dispatch.ClaimTarget) {
 		err = errGranterExited
 		grant, err = r.worker.config.Granter(ctx, admission.GrantRequest{
 			Lane: string(v.Lane), WorkerID: r.request.WorkerID, Instance: r.worker.Instance, TTL: grantTTL,
-			Capabilities: r.worker.config.Capabilities, Activities: r.worker.activities(), Partition: &v.Partition,
+			Capabilities: r.worker.config.Capabilities, Activities: r.worker.activities(), Partition: v.Partition.Tag(),
 		})
 		if err != nil {
 			break
@@ -78,8 +80,12 @@ func (r *Run) useGrant(ctx context.Context, grant admission.IssuedGrant) ([]engi
 	if err != nil {
 		return nil, err
 	}
+	partition, err := keyspace.PartitionOf(grant.ExecutionID)
+	if err != nil {
+		return nil, fmt.Errorf("use the grant: %w", err)
+	}
 	call := enginerpc.ClaimGrantedCall{
-		Partition: grant.Partition, ExecutionID: grant.ExecutionID, ClaimRequest: r.claimRequest(grant.Lane, 1),
+		Partition: partition, ExecutionID: grant.ExecutionID, ClaimRequest: r.claimRequest(grant.Lane, 1),
 	}
 	var reply enginerpc.ClaimGrantedReply
 	err = r.claimUntilKnown(ctx, func(repeated bool) (err error) {
@@ -88,8 +94,8 @@ func (r *Run) useGrant(ctx context.Context, grant admission.IssuedGrant) ([]engi
 		return err
 	})
 	for _, passing := range []error{
-		enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotLeaseable, enginecore.ErrInvalidClaimGrant,
-		enginecore.ErrClaimGrantExpired,
+		enginecore.ErrExecutionNotFound, errorcode.ExecutionNotLeaseable, errorcode.InvalidClaimGrant,
+		errorcode.ClaimGrantExpired,
 	} {
 		if errors.Is(err, passing) {
 			return nil, nil
@@ -113,7 +119,11 @@ func (r *Run) LeaseGranted(ctx context.Context, grant admission.IssuedGrant) (*t
 		return nil, fmt.Errorf("%w: the grant of %s is used up, has expired or is for another worker",
 			admission.ErrNoGrant, grant.ExecutionID)
 	}
-	t := r.NewTask(dispatch.LaneShard{Lane: grant.Lane, Partition: grant.Partition}, &claimed[0], sentAt)
+	partition, err := keyspace.PartitionOf(grant.ExecutionID)
+	if err != nil {
+		return nil, err
+	}
+	t := r.NewTask(dispatch.LaneShard{Lane: grant.Lane, Partition: partition}, &claimed[0], sentAt)
 	r.acquire([]*task.Task{t})
 	return t, nil
 }

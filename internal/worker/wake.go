@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/sleep"
 )
 
@@ -259,7 +260,7 @@ func (r *Run) sweep(ctx context.Context) {
 func (r *Run) releaseAllBlocked(ctx context.Context) {
 	r.enterDirectory(ctx)
 	keys := r.Core.Keys()
-	filled := r.laneShardsWith(ctx, func(p enginecore.Partition, lane enginecore.LaneID) []string {
+	filled := r.laneShardsWith(ctx, func(p keyspace.Partition, lane enginecore.LaneID) []string {
 		return []string{keys.LaneBlockedRoute(p, lane)}
 	})
 	for _, at := range filled {
@@ -303,7 +304,7 @@ func (r *Run) warnOfAnnouncement(ctx context.Context, err error) {
 // laneShardsWith returns the shards that have one of the keys, and those for which the read failed. It costs a server
 // that has all partitions one command if no shard has any, and otherwise one for each shard.
 func (r *Run) laneShardsWith(
-	ctx context.Context, keysOf func(enginecore.Partition, enginecore.LaneID) []string,
+	ctx context.Context, keysOf func(keyspace.Partition, enginecore.LaneID) []string,
 ) []dispatch.LaneShard {
 	var shards []dispatch.LaneShard
 	var keys [][]string

@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // contract is the backend of contract mode: it implements the calls of engine.Backend with ff_* functions and reads of
@@ -44,7 +45,7 @@ type contract struct {
 	searched searchCursors
 
 	mu         sync.Mutex
-	reconciled map[enginecore.Partition]reconcileState
+	reconciled map[keyspace.Partition]reconcileState
 }
 
 var _ interface {
@@ -64,7 +65,7 @@ var _ interface {
 func newContract(ctx context.Context, e *engine.Session, config *Guest) (*contract, error) {
 	c := &contract{
 		session: e, core: e.Core, keys: e.Core.Keys(), client: e.Client, logger: e.Logger, config: config,
-		nodes: contractnode.NewReader(e), reconciled: make(map[enginecore.Partition]reconcileState),
+		nodes: contractnode.NewReader(e), reconciled: make(map[keyspace.Partition]reconcileState),
 	}
 	c.waitWorker = enginecore.WorkerInstanceID("flowfabric-waits-" + uuid.NewString())
 	_, err := c.readClock(ctx)
@@ -76,7 +77,7 @@ func newContract(ctx context.Context, e *engine.Session, config *Guest) (*contra
 func (c *contract) PollEvery() time.Duration { return c.config.poll }
 
 // Claimable returns the key of the lane's index of eligible executions.
-func (c *contract) Claimable(p enginecore.Partition, lane enginecore.LaneID) []string {
+func (c *contract) Claimable(p keyspace.Partition, lane enginecore.LaneID) []string {
 	return []string{c.keys.LaneEligible(p, lane)}
 }
 
@@ -154,7 +155,7 @@ func (c *contract) hmget(key string, fields []string) rueidis.Completed {
 
 // members returns the members of a flow, in no order.
 func (c *contract) members(
-	ctx context.Context, p enginecore.Partition, id enginecore.FlowID,
+	ctx context.Context, p keyspace.Partition, id enginecore.FlowID,
 ) ([]enginecore.ExecutionID, error) {
 	results, err := c.read(ctx, c.client.B().Smembers().Key(c.keys.FlowMembers(p, id)).Build())
 	if err != nil {

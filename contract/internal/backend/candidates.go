@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 const (
@@ -42,7 +43,7 @@ type searchCursors struct {
 }
 
 type laneOfPartition struct {
-	partition enginecore.Partition
+	partition keyspace.Partition
 	lane      enginecore.LaneID
 }
 
@@ -79,7 +80,7 @@ type candidateSearch struct {
 // executions whose worker was lost. If executions that the worker cannot run hide others, it searches further, and
 // blocks executions that no worker can run.
 func (c *contract) candidates(
-	ctx context.Context, p enginecore.Partition, r *enginerpc.ClaimRequest,
+	ctx context.Context, p keyspace.Partition, r *enginerpc.ClaimRequest,
 ) ([]contractCandidate, error) {
 	s := &candidateSearch{
 		contract: c, request: r, at: laneOfPartition{p, r.LaneID},
@@ -155,7 +156,7 @@ func (s *candidateSearch) further(ctx context.Context) error {
 func (s *candidateSearch) add(ctx context.Context, texts []string) error {
 	var ids []enginecore.ExecutionID
 	for _, id := range engine.ExecutionIDs(texts) {
-		if p, err := id.Partition(); err == nil && p == s.at.partition && !s.seen[id] {
+		if p, err := keyspace.PartitionOf(id); err == nil && p == s.at.partition && !s.seen[id] {
 			s.seen[id] = true
 			ids = append(ids, id)
 		}

@@ -17,6 +17,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 const (
@@ -105,7 +107,7 @@ func (c *contract) ClaimGranted(
 // takeSome claims up to r.Count of the candidates; where another worker was faster, it tries the next one. It returns
 // the number of candidates that it left.
 func (c *contract) takeSome(
-	ctx context.Context, p enginecore.Partition, r *enginerpc.ClaimRequest, candidates []contractCandidate,
+	ctx context.Context, p keyspace.Partition, r *enginerpc.ClaimRequest, candidates []contractCandidate,
 ) (taken []enginerpc.ClaimedExecution, left int64, err error) {
 	for len(candidates) > 0 && int64(len(taken)) < r.Count {
 		batch := candidates[:min(int(r.Count)-len(taken), len(candidates))]
@@ -135,7 +137,7 @@ type contractClaim struct {
 
 // take claims executions and reads the data that their worker needs, in one round trip.
 func (c *contract) take(
-	ctx context.Context, p enginecore.Partition, r *enginerpc.ClaimRequest, candidates []contractCandidate,
+	ctx context.Context, p keyspace.Partition, r *enginerpc.ClaimRequest, candidates []contractCandidate,
 ) ([]enginerpc.ClaimedExecution, error) {
 	b := c.batch()
 	claims := make([]*contractClaim, len(candidates))
@@ -153,7 +155,7 @@ func (c *contract) take(
 			err = x.damage(ctx)
 			c.warnOfDamage(ctx, x.id, err)
 		}
-		if errors.Is(err, enginecore.ErrMaxRetriesExhausted) {
+		if errors.Is(err, errorcode.MaxRetriesExhausted) {
 			ended = append(ended, contractEnd{id: x.id, flow: enginecore.FlowID(x.core["flow_id"]), outcome: "failed"})
 		}
 		if retry.IsUnavailable(err) {
@@ -188,7 +190,7 @@ func (c *contract) addClaim(b *contractBatch, x *contractClaim, r *enginerpc.Cla
 		WorkerCapabilitiesCSV: r.Capabilities,
 	}
 	lease := contractLeaseID(r.ClaimID, x.id)
-	attempt := enginecore.AttemptID(contractID(r.ClaimID, x.id, "attempt"))
+	attempt := keyspace.AttemptID(contractID(r.ClaimID, x.id, "attempt"))
 	current := enginecore.AttemptIndex(x.core.Int("current_attempt_index"))
 	next := enginecore.AttemptIndex(x.core.Int("total_attempt_count"))
 	if !x.granted && !x.core.IsReclaimable() {
@@ -221,7 +223,7 @@ func (c *contract) addClaim(b *contractBatch, x *contractClaim, r *enginerpc.Cla
 }
 
 // addReads adds reads of the data that a worker needs of an execution to a batch.
-func (c *contract) addReads(b *contractBatch, x *contractClaim, p enginecore.Partition) {
+func (c *contract) addReads(b *contractBatch, x *contractClaim, p keyspace.Partition) {
 	x.policy = b.look(c.client.B().Get().Key(c.keys.ExecPolicy(x.id)).Build())
 	x.input = b.look(c.client.B().Get().Key(c.keys.ExecPayload(x.id)).Build())
 	x.tags = b.look(c.client.B().Hgetall().Key(c.keys.ExecTags(x.id)).Build())
@@ -268,7 +270,7 @@ func contractLeaseID(claimID string, id enginecore.ExecutionID) enginecore.Lease
 
 // claimed records a lease and returns the description of its execution for the worker.
 func (c *contract) claimed(
-	x *contractClaim, reply enginerpc.ClaimExecutionReply, p enginecore.Partition, r *enginerpc.ClaimRequest,
+	x *contractClaim, reply enginerpc.ClaimExecutionReply, p keyspace.Partition, r *enginerpc.ClaimRequest,
 ) enginerpc.ClaimedExecution {
 	tags, _ := x.tags.AsStrMap() // nil if there are none
 	out := enginerpc.ClaimedExecution{
@@ -299,7 +301,7 @@ func (c *contract) claimed(
 
 // claimedBefore returns the executions that an earlier try of the same claim has claimed.
 func (c *contract) claimedBefore(
-	ctx context.Context, p enginecore.Partition, r *enginerpc.ClaimRequest,
+	ctx context.Context, p keyspace.Partition, r *enginerpc.ClaimRequest,
 ) ([]enginerpc.ClaimedExecution, error) {
 	results, err := c.read(ctx, c.client.B().Smembers().Key(c.keys.IndexWorkerLeases(p, r.WorkerInstanceID)).Build())
 	if err != nil {
@@ -327,7 +329,7 @@ func (c *contract) claimedBefore(
 		taken[i] = c.claimed(x, enginerpc.ClaimExecutionReply{
 			LeaseID:        enginecore.LeaseID(x.core["current_lease_id"]),
 			LeaseEpoch:     enginecore.LeaseEpoch(x.core.Int("current_lease_epoch")),
-			AttemptID:      enginecore.AttemptID(x.core["current_attempt_id"]),
+			AttemptID:      keyspace.AttemptID(x.core["current_attempt_id"]),
 			AttemptIndex:   enginecore.AttemptIndex(x.core.Int("current_attempt_index")),
 			LeaseExpiresAt: x.core.Time("lease_expires_at"),
 		}, p, r)

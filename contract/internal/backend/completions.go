@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/sleep"
 )
 
@@ -45,7 +46,7 @@ func (q *completionQueue) add(message string) {
 	if err := json.Unmarshal([]byte(message), &m); err != nil || m.FlowID == "" {
 		return
 	}
-	if _, err := m.ExecutionID.Partition(); err != nil {
+	if _, err := keyspace.PartitionOf(m.ExecutionID); err != nil {
 		return
 	}
 	q.mu.Lock()
@@ -92,9 +93,9 @@ func (c *contract) FollowCompletions(ctx context.Context) {
 
 // follow propagates the ends whose edges are not all resolved, and checks whether their flows are over.
 func (c *contract) follow(ctx context.Context, batch []completion) error {
-	byPartition := make(map[enginecore.Partition][]completion)
+	byPartition := make(map[keyspace.Partition][]completion)
 	for _, m := range batch {
-		p, err := m.ExecutionID.Partition()
+		p, err := keyspace.PartitionOf(m.ExecutionID)
 		if err == nil {
 			byPartition[p] = append(byPartition[p], m)
 		}
@@ -111,7 +112,7 @@ func (c *contract) follow(ctx context.Context, batch []completion) error {
 }
 
 // followPage does so for ends of one partition.
-func (c *contract) followPage(ctx context.Context, p enginecore.Partition, page []completion) error {
+func (c *contract) followPage(ctx context.Context, p keyspace.Partition, page []completion) error {
 	commands := make(rueidis.Commands, len(page))
 	ids := make([]enginecore.ExecutionID, len(page))
 	for i, m := range page {
@@ -150,7 +151,7 @@ var followFields = []string{
 
 // followEnd does so for one end.
 func (c *contract) followEnd(
-	ctx context.Context, p enginecore.Partition, end contractEnd, core engine.Record, edges []enginecore.EdgeID,
+	ctx context.Context, p keyspace.Partition, end contractEnd, core engine.Record, edges []enginecore.EdgeID,
 ) error {
 	done, err := c.isFollowed(ctx, p, end, edges)
 	if err != nil {
@@ -198,7 +199,7 @@ func (c *contract) tellLast(ctx context.Context, id enginecore.ExecutionID, core
 
 // isFollowed reports whether all edges from an execution are resolved.
 func (c *contract) isFollowed(
-	ctx context.Context, p enginecore.Partition, end contractEnd, edges []enginecore.EdgeID,
+	ctx context.Context, p keyspace.Partition, end contractEnd, edges []enginecore.EdgeID,
 ) (bool, error) {
 	commands := make(rueidis.Commands, len(edges))
 	for i, edge := range edges {

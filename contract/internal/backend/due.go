@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // dueIndex is an index of a partition that is ordered by time.
@@ -117,7 +118,7 @@ func (t *contractTick) dueOf(index dueIndex, entries []rueidis.ZScore) []string 
 
 // isHere reports whether a text is the id of an execution of the partition.
 func (t *contractTick) isHere(text string) bool {
-	p, err := enginecore.ExecutionID(text).Partition()
+	p, err := keyspace.PartitionOf(enginecore.ExecutionID(text))
 	return err == nil && p == t.call.Partition
 }
 
@@ -323,7 +324,7 @@ func (t *contractTick) cancelFlow(ctx context.Context, id enginecore.FlowID) (in
 	switch {
 	case len(all) == 0:
 		// Acknowledging any member removes a flow without owed cancels from the list.
-		owed = []enginecore.ExecutionID{enginecore.ExecutionIDFor(p, id, "")}
+		owed = []enginecore.ExecutionID{keyspace.ExecutionIDFor(p, id, "")}
 	case len(owed) == 0:
 		return 0, errOnlyFailing
 	}

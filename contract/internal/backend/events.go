@@ -17,11 +17,12 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine/feeds"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/eventkind"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/sleep"
 )
 
 // FollowEvents implements [engine.Backend]. The contract has no event log to wait for, so each wait is a poll interval.
-func (c *contract) FollowEvents(enginecore.Partition, enginecore.FlowID) feeds.Follower {
+func (c *contract) FollowEvents(keyspace.Partition, enginecore.FlowID) feeds.Follower {
 	return eventPoller{c.config.poll}
 }
 

@@ -10,13 +10,15 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // CancelExecution ends an execution as cancelled and propagates that to the downstreams.
 func (c *contract) CancelExecution(
 	ctx context.Context, call enginerpc.CancelExecutionCall,
 ) (enginerpc.CancelExecutionReply, error) {
-	p, err := call.ExecutionID.Partition()
+	p, err := keyspace.PartitionOf(call.ExecutionID)
 	if err != nil {
 		return enginerpc.CancelExecutionReply{}, err
 	}
@@ -44,7 +46,7 @@ func (c *contract) DelayExecution(
 		return reply, err
 	}
 	c.leases.drop(call.LeaseID)
-	if p, err := call.ExecutionID.Partition(); err == nil {
+	if p, err := keyspace.PartitionOf(call.ExecutionID); err == nil {
 		c.tellDue(ctx, p, call.DelayUntil.UnixMilli())
 	}
 	return reply, nil
@@ -101,7 +103,7 @@ func (c *contract) promoteSatisfied(
 			continue
 		}
 		promoted++
-		if p, err := ids[i].Partition(); err == nil {
+		if p, err := keyspace.PartitionOf(ids[i]); err == nil {
 			c.tellWork(ctx, p, calls[i].LaneID)
 		}
 	}
@@ -110,8 +112,8 @@ func (c *contract) promoteSatisfied(
 
 // stillBlocked are the refusals of a promotion that was not needed, or is not possible yet.
 var stillBlocked = []error{
-	enginecore.ErrExecutionNotFound, enginecore.ErrNotRunnable, enginecore.ErrNotBlockedByDeps, enginecore.ErrTerminal,
-	enginecore.ErrDepsNotSatisfied,
+	enginecore.ErrExecutionNotFound, errorcode.NotRunnable, errorcode.NotBlockedByDeps, errorcode.Terminal,
+	errorcode.DepsNotSatisfied,
 }
 
 // SuspendExecution gives a lease up until signals arrive, and notifies the keepers of its timeout.
@@ -128,7 +130,7 @@ func (c *contract) SuspendExecution(
 		return reply, err
 	}
 	c.leases.drop(call.LeaseID)
-	if p, err := call.ExecutionID.Partition(); err == nil && !call.TimeoutAt.IsZero() {
+	if p, err := keyspace.PartitionOf(call.ExecutionID); err == nil && !call.TimeoutAt.IsZero() {
 		c.tellDue(ctx, p, call.TimeoutAt.UnixMilli())
 	}
 	return reply, nil

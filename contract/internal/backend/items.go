@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // errMisplaced is the error of an entry of an index that is not an id of its partition.
@@ -32,7 +33,7 @@ const (
 
 // putOffList names the items of one task in one partition, and in one lane if the task has an index for each lane.
 type putOffList struct {
-	partition enginecore.Partition
+	partition keyspace.Partition
 	task      engine.TaskID
 	lane      enginecore.LaneID
 }

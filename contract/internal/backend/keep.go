@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 const (
@@ -84,7 +85,7 @@ func (c *contract) Tick(ctx context.Context, call enginerpc.TickCall) (enginerpc
 }
 
 // TickKeys returns the keys of a partition of which at least one exists if a tick has work there, now or later.
-func (c *contract) TickKeys(p enginecore.Partition, lanes []enginecore.LaneID) []string {
+func (c *contract) TickKeys(p keyspace.Partition, lanes []enginecore.LaneID) []string {
 	keys := []string{
 		c.keys.IndexLeaseExpiry(p), c.keys.IndexAttemptTimeout(p), c.keys.IndexExecutionDeadline(p),
 		c.keys.IndexCancelBacklog(p), c.keys.IndexSuspensionTimeout(p), c.keys.IndexPendingWaitpointExpiry(p),

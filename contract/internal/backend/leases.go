@@ -13,19 +13,20 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
 // contractLease contains the data of a lease that this process holds: the arguments that the contract's functions
 // require in a report.
 type contractLease struct {
-	partition enginecore.Partition
+	partition keyspace.Partition
 	lane      enginecore.LaneID
 	flow      enginecore.FlowID
 	node      string
 	graphHash string
 	attempt   enginecore.AttemptIndex
-	attemptID enginecore.AttemptID
+	attemptID keyspace.AttemptID
 	epoch     enginecore.LeaseEpoch
 	worker    enginecore.WorkerInstanceID
 	policy    []byte
@@ -100,7 +101,7 @@ var leaseFields = []string{"lane_id", "flow_id", "current_attempt_index", "curre
 
 // leaseOf returns the data of a lease, from this process or else from the engine.
 func (c *contract) leaseOf(
-	ctx context.Context, p enginecore.Partition, id enginecore.ExecutionID, lease enginecore.LeaseID,
+	ctx context.Context, p keyspace.Partition, id enginecore.ExecutionID, lease enginecore.LeaseID,
 ) (*contractLease, error) {
 	if l := c.leases.get(lease); l != nil {
 		return l, nil
@@ -122,7 +123,7 @@ func (c *contract) leaseOf(
 
 // endedBySelf reports whether a refusal shows that this same lease has ended the execution before, so that only the
 // reply was lost.
-func endedBySelf(err error, epoch enginecore.LeaseEpoch, attempt enginecore.AttemptID, outcome string) bool {
+func endedBySelf(err error, epoch enginecore.LeaseEpoch, attempt keyspace.AttemptID, outcome string) bool {
 	var refusal *enginecore.Error
 	if !errors.As(err, &refusal) || refusal.Code != enginecore.ErrExecutionNotActive {
 		return false
@@ -176,7 +177,7 @@ func (c *contract) Complete(ctx context.Context, call enginerpc.CompleteCall) (e
 }
 
 // waiting returns the number of eligible executions of a lane.
-func (c *contract) waiting(ctx context.Context, p enginecore.Partition, lane enginecore.LaneID) (int64, error) {
+func (c *contract) waiting(ctx context.Context, p keyspace.Partition, lane enginecore.LaneID) (int64, error) {
 	results, err := c.read(ctx, c.client.B().Zcard().Key(c.keys.LaneEligible(p, lane)).Build())
 	if err != nil {
 		return 0, err
@@ -303,7 +304,7 @@ func (c *contract) Renew(ctx context.Context, call enginerpc.RenewCall) (enginer
 
 // endOverdue fails an attempt whose function still runs after its start-to-close timeout and a grace period, as the
 // engine does outside contract mode. It reports whether it did.
-func (c *contract) endOverdue(ctx context.Context, p enginecore.Partition, l enginerpc.RenewLease) bool {
+func (c *contract) endOverdue(ctx context.Context, p keyspace.Partition, l enginerpc.RenewLease) bool {
 	lease := c.leases.get(l.LeaseID)
 	if lease == nil || lease.overdue.IsZero() || time.Now().Before(lease.overdue) {
 		return false
@@ -344,7 +345,7 @@ func (c *contract) unknownLeases(ctx context.Context, call enginerpc.RenewCall) 
 			unknownLeases = append(unknownLeases, enginerpc.HeldLease{
 				ExecutionID: id, LeaseID: enginecore.LeaseID(cores[i]["current_lease_id"]),
 				LeaseEpoch: enginecore.LeaseEpoch(cores[i].Int("current_lease_epoch")),
-				AttemptID:  enginecore.AttemptID(cores[i]["current_attempt_id"]),
+				AttemptID:  keyspace.AttemptID(cores[i]["current_attempt_id"]),
 			})
 		}
 	}

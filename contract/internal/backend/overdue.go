@@ -9,6 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // resetsEvery is the interval at which keepers check for budgets to reset.
@@ -18,7 +19,7 @@ const resetsEvery = 15 * time.Second
 func (c *contract) Overdue() []engine.OverdueIndex {
 	return []engine.OverdueIndex{
 		{
-			Task: engine.TaskBudget, Family: enginecore.BudgetFamily, Every: resetsEvery, Key: c.keys.IndexBudgetResets,
+			Task: engine.TaskBudget, Family: keyspace.BudgetFamily, Every: resetsEvery, Key: c.keys.IndexBudgetResets,
 			Work: c.resetBudgets,
 		},
 	}
@@ -26,7 +27,7 @@ func (c *contract) Overdue() []engine.OverdueIndex {
 
 // resetBudgets resets the usage of due budgets. The error joins an engine.ItemError for each that could not be reset.
 func (c *contract) resetBudgets(
-	ctx context.Context, p enginecore.Partition, due []string, now time.Time,
+	ctx context.Context, p keyspace.Partition, due []string, now time.Time,
 ) (count int64, faults error) {
 	calls := make([]enginerpc.ResetBudgetCall, len(due))
 	for i, id := range due {

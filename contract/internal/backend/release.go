@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // release marks the flow as complete and releases its roots. Once the mark is stored, a keeper can finish the release.
@@ -34,7 +35,7 @@ func (s *contractSubmission) release(ctx context.Context) error {
 
 // release releases held members: those without open dependencies become eligible, the others leave the index of
 // delayed executions. The error joins an engine.ItemError for each that could not be released.
-func (c *contract) release(ctx context.Context, p enginecore.Partition, members []enginecore.ExecutionID) error {
+func (c *contract) release(ctx context.Context, p keyspace.Partition, members []enginecore.ExecutionID) error {
 	members, cores, faults := c.readable(ctx, members, []string{"lane_id", "eligibility_state", "delay_until"})
 	if retry.IsUnavailable(faults) {
 		return faults

@@ -17,8 +17,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
@@ -47,7 +49,7 @@ var releasedFields = engine.ClaimFields
 // and notifies the workers of lanes other than own. A repeat continues where an earlier call ended, except for
 // skipped executions in between, which a keeper propagates.
 func (c *contract) propagate(
-	ctx context.Context, p enginecore.Partition, own enginecore.LaneID, ends ...contractEnd,
+	ctx context.Context, p keyspace.Partition, own enginecore.LaneID, ends ...contractEnd,
 ) ([]contractCandidate, error) {
 	return c.propagateOnce(ctx, p, own, false, ends...)
 }
@@ -55,7 +57,7 @@ func (c *contract) propagate(
 // propagateOnce is propagate. first means that the ends were reported by this very call, so that no other program can
 // have propagated them.
 func (c *contract) propagateOnce(
-	ctx context.Context, p enginecore.Partition, own enginecore.LaneID, first bool, ends ...contractEnd,
+	ctx context.Context, p keyspace.Partition, own enginecore.LaneID, first bool, ends ...contractEnd,
 ) ([]contractCandidate, error) {
 	var released []contractCandidate
 	var faults error
@@ -97,7 +99,7 @@ type resolution struct {
 // resolveEnd resolves all edges from one execution. The error joins an engine.ItemError for the execution, if its edges
 // could not be read, or else for each downstream whose edge could not be resolved; the others are.
 func (c *contract) resolveEnd(
-	ctx context.Context, p enginecore.Partition, end contractEnd, first bool,
+	ctx context.Context, p keyspace.Partition, end contractEnd, first bool,
 ) (resolution, error) {
 	edges, err := c.edgesFrom(ctx, p, end)
 	if err != nil {
@@ -144,7 +146,7 @@ func (c *contract) resolve(
 		for i, e := range page {
 			core := records[i]
 			err := resolved[i].Err
-			if errors.Is(err, enginecore.ErrInvalidDependency) {
+			if errors.Is(err, errorcode.InvalidDependency) {
 				err = nil
 			}
 			if err = cmp.Or(err, readFault(ctx, *cores[i])); err != nil {
@@ -186,7 +188,7 @@ func (c *contract) releaseHeld(ctx context.Context, edges []contractEdge, record
 
 // edgesFrom returns the edges from an execution: from the stored definition of its flow, or from the engine's records
 // for a flow that another program submitted.
-func (c *contract) edgesFrom(ctx context.Context, p enginecore.Partition, end contractEnd) ([]contractEdge, error) {
+func (c *contract) edgesFrom(ctx context.Context, p keyspace.Partition, end contractEnd) ([]contractEdge, error) {
 	if end.node != "" && end.graphHash != "" {
 		graph, err := c.graphs.get(ctx, c, p, end.flow, end.graphHash)
 		if err != nil {
@@ -230,7 +232,7 @@ func (c *contract) edgesFrom(ctx context.Context, p enginecore.Partition, end co
 // tellReady notifies the workers of lanes in which executions became eligible. A single one on the caller's own lane
 // is left to the caller.
 func (c *contract) tellReady(
-	ctx context.Context, p enginecore.Partition, own enginecore.LaneID, ready []contractCandidate,
+	ctx context.Context, p keyspace.Partition, own enginecore.LaneID, ready []contractCandidate,
 ) {
 	count := make(map[enginecore.LaneID]int)
 	for _, r := range ready {
@@ -248,13 +250,13 @@ func (c *contract) tellReady(
 }
 
 // tellWork notifies the workers of a lane. The random number makes messages distinct.
-func (c *contract) tellWork(ctx context.Context, p enginecore.Partition, lane enginecore.LaneID) {
+func (c *contract) tellWork(ctx context.Context, p keyspace.Partition, lane enginecore.LaneID) {
 	work := enginerpc.WorkMessage{Partition: p, Mark: strconv.FormatUint(rand.Uint64(), 36)}
 	c.publish(ctx, c.keys.ChannelWake(lane), work.Text())
 }
 
 // tellDue notifies keepers of an item that is due at a time in Unix ms.
-func (c *contract) tellDue(ctx context.Context, p enginecore.Partition, at int64) {
+func (c *contract) tellDue(ctx context.Context, p keyspace.Partition, at int64) {
 	c.publish(ctx, c.keys.ChannelDue(), enginerpc.DueMessage{Partition: p, At: time.UnixMilli(at)}.Text())
 }
 
@@ -298,13 +300,13 @@ func laneOf(n *flowgraph.Node) enginecore.LaneID {
 }
 
 // edgesFrom returns the edges from a node that has ended.
-func (g *contractGraph) edgesFrom(p enginecore.Partition, end contractEnd) []contractEdge {
+func (g *contractGraph) edgesFrom(p keyspace.Partition, end contractEnd) []contractEdge {
 	downs := g.downs[end.node]
 	edges := make([]contractEdge, len(downs))
 	for i, down := range downs {
 		edges[i] = contractEdge{
-			id: enginecore.EdgeIDFor(end.flow, end.node, down), up: end.id, node: down, lane: g.lanes[down],
-			down: enginecore.ExecutionIDFor(p, end.flow, down),
+			id: keyspace.EdgeIDFor(end.flow, end.node, down), up: end.id, node: down, lane: g.lanes[down],
+			down: keyspace.ExecutionIDFor(p, end.flow, down),
 		}
 	}
 	return edges
@@ -319,7 +321,7 @@ type graphCache struct {
 
 // get returns the graph of a flow, nil if the flow has no readable definition with that hash.
 func (g *graphCache) get(
-	ctx context.Context, c *contract, p enginecore.Partition, id enginecore.FlowID, hash string,
+	ctx context.Context, c *contract, p keyspace.Partition, id enginecore.FlowID, hash string,
 ) (*contractGraph, error) {
 	g.mu.Lock()
 	graph := g.byHash[hash]
@@ -371,7 +373,7 @@ const outcomeOver = "over"
 const maxEndProbes = 1024
 
 // check checks whether all members of a flow have ended, and if so notifies the clients that wait for it.
-func (w *endWatch) check(ctx context.Context, c *contract, p enginecore.Partition, id enginecore.FlowID) error {
+func (w *endWatch) check(ctx context.Context, c *contract, p keyspace.Partition, id enginecore.FlowID) error {
 	over, err := w.look(ctx, c, p, id)
 	if over {
 		c.publish(ctx, c.keys.ChannelDone(p), enginerpc.DoneMessage{FlowID: id, Outcome: outcomeOver}.Text())
@@ -380,7 +382,7 @@ func (w *endWatch) check(ctx context.Context, c *contract, p enginecore.Partitio
 }
 
 // look reports whether all members of a flow have ended.
-func (w *endWatch) look(ctx context.Context, c *contract, p enginecore.Partition, id enginecore.FlowID) (bool, error) {
+func (w *endWatch) look(ctx context.Context, c *contract, p keyspace.Partition, id enginecore.FlowID) (bool, error) {
 	w.mu.Lock()
 	if w.flows == nil || len(w.flows) >= maxEndProbes {
 		w.flows = make(map[enginecore.FlowID]*endProbe)
@@ -401,7 +403,7 @@ func (w *endWatch) look(ctx context.Context, c *contract, p enginecore.Partition
 }
 
 // check reports whether all members have ended.
-func (e *endProbe) check(ctx context.Context, c *contract, p enginecore.Partition, id enginecore.FlowID) (bool, error) {
+func (e *endProbe) check(ctx context.Context, c *contract, p keyspace.Partition, id enginecore.FlowID) (bool, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.loaded {

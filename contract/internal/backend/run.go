@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // nodeFields are the fields of an execution that a description of its node needs.
@@ -61,7 +62,7 @@ var (
 )
 
 // readRun reads a flow with all its nodes. The error wraps enginecore.ErrFlowNotFound if the flow does not exist.
-func (c *contract) readRun(ctx context.Context, p enginecore.Partition, id enginecore.FlowID) (*contractRun, error) {
+func (c *contract) readRun(ctx context.Context, p keyspace.Partition, id enginecore.FlowID) (*contractRun, error) {
 	results, err := c.read(ctx, c.hmget(c.keys.FlowCore(p, id), runFields), c.hmget(c.keys.FlowTags(p, id), runTags))
 	if err != nil {
 		return nil, err
@@ -364,7 +365,7 @@ var cancelFields = []string{
 // list of owed cancels. It returns how many it acknowledged; the error joins an engine.ItemError for each of the
 // others.
 func (c *contract) cancelMembers(
-	ctx context.Context, p enginecore.Partition, flow enginecore.FlowID, reason string, ids []enginecore.ExecutionID,
+	ctx context.Context, p keyspace.Partition, flow enginecore.FlowID, reason string, ids []enginecore.ExecutionID,
 ) (ended int, faults error) {
 	for len(ids) > 0 {
 		page := ids[:min(len(ids), contractPage/2)]
@@ -488,7 +489,7 @@ func newestRuns(runs []enginerpc.Run, limit int64) []enginerpc.Run {
 }
 
 // completeRuns fills in state and outcome of runs. It leaves runs unchanged that were removed in the meantime.
-func (c *contract) completeRuns(ctx context.Context, p enginecore.Partition, runs []enginerpc.Run) error {
+func (c *contract) completeRuns(ctx context.Context, p keyspace.Partition, runs []enginerpc.Run) error {
 	for i := range runs {
 		run, err := c.readRun(ctx, p, runs[i].FlowID)
 		if errors.Is(err, enginecore.ErrFlowNotFound) {

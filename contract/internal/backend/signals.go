@@ -14,10 +14,13 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/contractnode"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 var waitpointFields = []string{
@@ -35,12 +38,12 @@ func (c *contract) Signal(ctx context.Context, call enginerpc.SignalCall) (engin
 	var err error
 	for range signalTries {
 		reply, err = c.signalOnce(ctx, call, reply)
-		if !isOneOf(err, []error{enginecore.ErrWaitpointPendingUseBufferScript, enginecore.ErrWaitpointNotPending}) {
+		if !isOneOf(err, []error{errorcode.WaitpointPendingUseBufferScript, errorcode.WaitpointNotPending}) {
 			break
 		}
 	}
 	for _, code := range []enginecore.Code{
-		enginecore.ErrMissingToken, enginecore.ErrTokenExpired, enginecore.ErrHMACSecretNotInitialized,
+		errorcode.MissingToken, enginecore.ErrTokenExpired, errorcode.HMACSecretNotInitialized,
 		enginecore.ErrExecutionNotFound,
 	} {
 		if errors.Is(err, code) {
@@ -110,7 +113,7 @@ func (c *contract) signalOnce(
 
 // isMissed reports whether a signal was kept after its wait had begun, which then took no notice of it.
 func (c *contract) isMissed(
-	ctx context.Context, p enginecore.Partition, waitpoint enginecore.WaitpointID, id enginecore.SignalID,
+	ctx context.Context, p keyspace.Partition, waitpoint enginecore.WaitpointID, id enginecore.SignalID,
 ) (bool, error) {
 	results, err := c.read(ctx, c.client.B().Hget().Key(c.keys.WaitpointRecord(p, waitpoint)).Field("state").Build(),
 		c.client.B().Hgetall().Key(c.keys.WaitpointCondition(p, waitpoint)).Build())
@@ -159,7 +162,7 @@ func (c *contract) signalRefused(
 
 // delivered fills in the outcome of a signal that the engine took, now or before.
 func (c *contract) delivered(
-	ctx context.Context, p enginecore.Partition, reply enginerpc.SignalReply, status enginerpc.Status,
+	ctx context.Context, p keyspace.Partition, reply enginerpc.SignalReply, status enginerpc.Status,
 	id enginecore.SignalID, effect string,
 ) (enginerpc.SignalReply, error) {
 	reply.SignalID = id
@@ -234,7 +237,7 @@ var listedCore = []string{"flow_id", "lifecycle_phase", "current_waitpoint_id"}
 
 // listWaitpoint returns the description of a waitpoint; nil if it is not one of the list.
 func (c *contract) listWaitpoint(
-	ctx context.Context, p enginecore.Partition, call enginerpc.ListWaitpointsCall, id enginecore.WaitpointID,
+	ctx context.Context, p keyspace.Partition, call enginerpc.ListWaitpointsCall, id enginecore.WaitpointID,
 ) (*enginerpc.ListedWaitpoint, error) {
 	results, err := c.read(ctx, c.hmget(c.keys.WaitpointRecord(p, id), waitpointFields))
 	if err != nil {
@@ -242,7 +245,7 @@ func (c *contract) listWaitpoint(
 	}
 	w := engine.Record(hashrecord.Read(results[0], waitpointFields))
 	owner := enginecore.ExecutionID(w["execution_id"])
-	if _, err := owner.Partition(); err != nil {
+	if _, err := keyspace.PartitionOf(owner); err != nil {
 		return nil, nil
 	}
 	suspension := []string{"waitpoint_id", "timeout_at", "timeout_behavior", "reason_code"}
@@ -328,13 +331,13 @@ func (c *contract) EndWait(ctx context.Context, call enginerpc.EndWaitCall) (eng
 	case w["execution_id"] != string(call.ExecutionID):
 		return reply, fmt.Errorf("waitpoint %s: %w", call.WaitpointID, enginecore.ErrWaitpointNotFound)
 	case w["state"] != "pending" && w["state"] != "active":
-		reply.Status, reply.PublicState = enginerpc.StatusAlreadySatisfied, enginecore.PublicState(core["public_state"])
+		reply.Status, reply.PublicState = enginerpc.StatusAlreadySatisfied, fabrictype.NodeState(core["public_state"])
 		return reply, nil
 	}
 	waiting := core["lifecycle_phase"] == "suspended" && core["current_waitpoint_id"] == string(call.WaitpointID)
 	switch {
 	case call.Resume && !waiting:
-		return reply, fmt.Errorf("execution %s: %w", call.ExecutionID, enginecore.ErrExecutionNotSuspended)
+		return reply, fmt.Errorf("execution %s: %w", call.ExecutionID, errorcode.ExecutionNotSuspended)
 	case call.Resume:
 		return reply, c.resumeWait(ctx, call, core.Lane())
 	case waiting:

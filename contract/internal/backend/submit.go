@@ -13,15 +13,17 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // contractDedup is how long concurrent submissions of one run id are deduplicated by the contract's own means.
 const contractDedup = 24 * time.Hour
 
 // SubmitFlow creates a flow, or a part of it, call by call. A repeat converges, because every id follows from the
-// run. The error wraps enginecore.ErrFlowIDConflict if the run exists with another graph or input, and
+// run. The error wraps errorcode.FlowIDConflict if the run exists with another graph or input, and
 // engine.ErrNotInContract if the flow uses an unsupported feature.
 func (c *contract) SubmitFlow(ctx context.Context, call engine.FlowSubmission) (existed bool, err error) {
 	s := &contractSubmission{contract: c, call: call}
@@ -108,7 +110,7 @@ func (s *contractSubmission) checkSame(tags engine.Record) error {
 // conflict returns the refusal that names the difference, as ffx_submit does.
 func (s *contractSubmission) conflict(what string) error {
 	return &enginecore.Error{
-		Function: "SubmitFlow", Code: enginecore.ErrFlowIDConflict, Details: []string{what, "", s.call.GraphHash},
+		Function: "SubmitFlow", Code: errorcode.FlowIDConflict, Details: []string{what, "", s.call.GraphHash},
 	}
 }
 
@@ -250,7 +252,7 @@ func (s *contractSubmission) dropOrphans(ctx context.Context, reason error) erro
 
 // flowTags reads tags of a flow.
 func (c *contract) flowTags(
-	ctx context.Context, p enginecore.Partition, id enginecore.FlowID, names []string,
+	ctx context.Context, p keyspace.Partition, id enginecore.FlowID, names []string,
 ) (engine.Record, error) {
 	results, err := c.read(ctx, c.hmget(c.keys.FlowTags(p, id), names))
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // Waitpoint nodes are executions of a separate lane and kind, which only this package claims: in the contract, an
@@ -38,7 +39,7 @@ type storedWait struct {
 
 // serveWaits claims the waitpoint nodes of a partition that can continue: it suspends nodes whose wait has not begun,
 // and completes nodes whose wait has ended. It returns the number of claimed nodes.
-func (c *contract) serveWaits(ctx context.Context, p enginecore.Partition) (int64, error) {
+func (c *contract) serveWaits(ctx context.Context, p keyspace.Partition) (int64, error) {
 	reply, err := c.Claim(ctx, enginerpc.ClaimCall{Partition: p, ClaimRequest: enginerpc.ClaimRequest{
 		LaneID: waitLane, WorkerID: "flowfabric-waits", WorkerInstanceID: c.waitWorker,
 		ClaimID: uuid.NewString(), Count: waitsAtOnce, LeaseTTL: waitLease,
@@ -53,7 +54,7 @@ func (c *contract) serveWaits(ctx context.Context, p enginecore.Partition) (int6
 }
 
 // serveWait completes a claimed waitpoint node with the result of its wait, or else suspends it.
-func (c *contract) serveWait(ctx context.Context, p enginecore.Partition, x *enginerpc.ClaimedExecution) error {
+func (c *contract) serveWait(ctx context.Context, p keyspace.Partition, x *enginerpc.ClaimedExecution) error {
 	spec, err := c.waitSpec(ctx, x.ExecutionID)
 	if err != nil {
 		return err
@@ -72,7 +73,7 @@ func (c *contract) serveWait(ctx context.Context, p enginecore.Partition, x *eng
 	}
 	call := enginerpc.SuspendCall{
 		Partition: p, ExecutionID: x.ExecutionID, LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, AttemptID: x.AttemptID,
-		SuspensionID: enginecore.SuspensionID(uuid.NewString()), Condition: spec.Condition,
+		SuspensionID: keyspace.SuspensionID(uuid.NewString()), Condition: spec.Condition,
 		Timeout:         time.Duration(spec.TimeoutMS) * time.Millisecond,
 		TimeoutBehavior: spec.OnTimeout, Collect: spec.Collect,
 	}
@@ -111,7 +112,7 @@ func (c *contract) waitSpec(ctx context.Context, id enginecore.ExecutionID) (spe
 
 // serveSoon processes the waitpoint nodes of a partition after a step that may have made some of them eligible. Nodes
 // for which that fails are left to keepers.
-func (c *contract) serveSoon(ctx context.Context, p enginecore.Partition, lanes ...enginecore.LaneID) {
+func (c *contract) serveSoon(ctx context.Context, p keyspace.Partition, lanes ...enginecore.LaneID) {
 	for _, lane := range lanes {
 		if lane != waitLane {
 			continue

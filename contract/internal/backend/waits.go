@@ -18,7 +18,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/contractnode"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // Marks at the beginning of a wait's result: one payload, a list of signals, a timeout.
@@ -144,7 +146,7 @@ func (c *contract) suspend(ctx context.Context, call enginerpc.SuspendCall) (eng
 		suspension.TimeoutAt = c.now().Add(call.Timeout)
 	}
 	reply, err := c.core.SuspendExecution(ctx, suspension)
-	if errors.Is(err, enginecore.ErrPendingWaitpointExpired) {
+	if errors.Is(err, errorcode.PendingWaitpointExpired) {
 		// The token of the pending waitpoint is no longer valid, so the wait begins with a new token.
 		suspension.UsePendingWaitpoint = false
 		reply, err = c.core.SuspendExecution(ctx, suspension)
@@ -167,7 +169,7 @@ func (c *contract) suspend(ctx context.Context, call enginerpc.SuspendCall) (eng
 
 // suspendedBySelf reports whether a refusal shows that this same lease has suspended the execution before: the epoch
 // belongs to it.
-func suspendedBySelf(err error, epoch enginecore.LeaseEpoch, attempt enginecore.AttemptID) bool {
+func suspendedBySelf(err error, epoch enginecore.LeaseEpoch, attempt keyspace.AttemptID) bool {
 	var refusal *enginecore.Error
 	return errors.As(err, &refusal) && refusal.Code == enginecore.ErrExecutionNotActive &&
 		refusal.Detail("lifecycle_phase") == "suspended" && refusal.Detail("attempt_id") == string(attempt) &&
@@ -215,7 +217,7 @@ func (c *contract) OpenWaitpoint(
 func (c *contract) WaitResult(
 	ctx context.Context, id enginecore.ExecutionID, attempt enginecore.AttemptIndex, step string, collect bool,
 ) ([]byte, error) {
-	p, err := id.Partition()
+	p, err := keyspace.PartitionOf(id)
 	if err != nil {
 		return nil, err
 	}
@@ -263,7 +265,7 @@ type takenSignal struct {
 // brought returns the result of a wait that was resumed: the payload that an operator gave, or the payload of the last
 // signal that counted, or all payloads.
 func (c *contract) brought(
-	ctx context.Context, p enginecore.Partition, id enginecore.ExecutionID, waitpoint enginecore.WaitpointID,
+	ctx context.Context, p keyspace.Partition, id enginecore.ExecutionID, waitpoint enginecore.WaitpointID,
 	collect bool,
 ) ([]byte, error) {
 	mark := []byte{markPayload}
@@ -322,7 +324,7 @@ func takenIDs(state map[string]string, log []rueidis.XRangeEntry) []enginecore.S
 
 // readTaken reads signals with their payloads.
 func (c *contract) readTaken(
-	ctx context.Context, p enginecore.Partition, ids []enginecore.SignalID,
+	ctx context.Context, p keyspace.Partition, ids []enginecore.SignalID,
 ) ([]takenSignal, error) {
 	fields := []string{
 		"signal_name", "signal_category", "source_type", "source_identity", "correlation_id", "accepted_at",

@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine/transport"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/sleep"
 )
 
@@ -42,16 +43,16 @@ type Events struct {
 	running sync.WaitGroup
 
 	mu      sync.Mutex
-	readers map[enginecore.Partition]*feedReader // one, of the zero partition, unless apart
+	readers map[keyspace.Partition]*feedReader // one, of the zero partition, unless apart
 }
 
 func NewEvents(w *transport.Watches, keys enginerpc.Keys, apart bool, look time.Duration) *Events {
-	readers := make(map[enginecore.Partition]*feedReader)
+	readers := make(map[keyspace.Partition]*feedReader)
 	return &Events{watches: w, keys: keys, apart: apart, look: look, readers: readers}
 }
 
 // Follow returns a follower of a run.
-func (f *Events) Follow(p enginecore.Partition, id enginecore.FlowID) *eventFollower {
+func (f *Events) Follow(p keyspace.Partition, id enginecore.FlowID) *eventFollower {
 	return &eventFollower{feeds: f, partition: p, flowID: id, hint: make(chan struct{}, 1)}
 }
 
@@ -65,7 +66,7 @@ func (f *Events) Wait() {
 // eventFollower implements [Follower] by a feed.
 type eventFollower struct {
 	feeds     *Events
-	partition enginecore.Partition
+	partition keyspace.Partition
 	flowID    enginecore.FlowID
 	hint      chan struct{} // has a value when the run may have news, or failed was set
 	reader    *feedReader   // nil until the first Await, and after Close
@@ -105,13 +106,13 @@ func (f *Events) join(w *eventFollower) {
 	if w.reader != nil || f.watches.Ctx.Err() != nil {
 		return
 	}
-	at := enginecore.Partition{}
+	at := keyspace.Partition{}
 	if f.apart {
 		at = w.partition
 	}
 	r := f.readers[at]
 	if r == nil {
-		r = &feedReader{feeds: f, at: at, read: make(map[enginecore.Partition]*feed)}
+		r = &feedReader{feeds: f, at: at, read: make(map[keyspace.Partition]*feed)}
 		f.readers[at] = r
 		f.running.Go(r.run)
 	}
@@ -143,10 +144,10 @@ func (f *feed) wakeRun(id enginecore.FlowID) {
 // feedReader reads feeds on its own connection while they have followers.
 type feedReader struct {
 	feeds *Events
-	at    enginecore.Partition // its place in feeds.readers
+	at    keyspace.Partition // its place in feeds.readers
 
 	// Guarded by feeds.mu.
-	read      map[enginecore.Partition]*feed
+	read      map[keyspace.Partition]*feed
 	added     bool   // since the present read began
 	interrupt func() // ends the present read; nil when it is a short one, or there is none
 

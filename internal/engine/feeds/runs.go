@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/engine/transport"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/sleep"
 )
 
@@ -53,7 +54,7 @@ func (f Filter) wants(n enginerpc.RunUpdate) bool {
 
 // Page contains the updates of a partition between two positions.
 type Page struct {
-	Partition   enginecore.Partition
+	Partition   keyspace.Partition
 	After, Next string
 	Updates     []enginerpc.RunUpdate
 	// Lost reports that the entry After was trimmed, and possibly entries that followed it.
@@ -63,18 +64,18 @@ type Page struct {
 // Runs reads the feed of the session's namespace for all listeners of the session.
 type Runs struct {
 	core      *enginerpc.Conn
-	namespace enginecore.Namespace
+	namespace keyspace.Namespace
 	watches   *transport.Watches
 	apart     bool // partitions lie on several servers
 	running   sync.WaitGroup
 
 	mu        sync.Mutex
 	listeners map[*Listener]struct{}
-	at        map[enginecore.Partition]string // where the reader is; nil when there is none
+	at        map[keyspace.Partition]string // where the reader is; nil when there is none
 }
 
 // NewRuns returns the feed of runs of a namespace, read on the connections of the other feeds.
-func NewRuns(f *Events, core *enginerpc.Conn, namespace enginecore.Namespace) *Runs {
+func NewRuns(f *Events, core *enginerpc.Conn, namespace keyspace.Namespace) *Runs {
 	return &Runs{
 		core: core, namespace: namespace, watches: f.watches, apart: f.apart,
 		listeners: make(map[*Listener]struct{}),
@@ -82,8 +83,8 @@ func NewRuns(f *Events, core *enginerpc.Conn, namespace enginecore.Namespace) *R
 }
 
 // partitions returns the partitions that have a feed.
-func (f *Runs) partitions() []enginecore.Partition {
-	return f.core.Partitioning().Of(enginecore.FlowFamily)
+func (f *Runs) partitions() []keyspace.Partition {
+	return f.core.Partitioning().Of(keyspace.FlowFamily)
 }
 
 // Wait returns once the reader has ended, which it does when the watches are closed.
@@ -97,11 +98,11 @@ func (f *Runs) Wait() {
 type Listener struct {
 	feeds  *Runs
 	filter Filter
-	at     map[enginecore.Partition]string
+	at     map[keyspace.Partition]string
 	hint   chan struct{}
 
 	// Guarded by feeds.mu.
-	behind map[enginecore.Partition]bool // to be read from the engine
+	behind map[keyspace.Partition]bool // to be read from the engine
 	queue  []Page
 	failed error
 }
@@ -109,22 +110,22 @@ type Listener struct {
 // Listen opens the feed and returns a listener, from the given positions on or, for partitions without one, from now
 // on.
 func (f *Runs) Listen(
-	ctx context.Context, filter Filter, from map[enginecore.Partition]string,
+	ctx context.Context, filter Filter, from map[keyspace.Partition]string,
 ) (*Listener, error) {
 	ends, err := f.open(ctx)
 	if err != nil {
 		return nil, err
 	}
 	l := &Listener{
-		feeds: f, filter: filter, at: make(map[enginecore.Partition]string), hint: make(chan struct{}, 1),
-		behind: make(map[enginecore.Partition]bool),
+		feeds: f, filter: filter, at: make(map[keyspace.Partition]string), hint: make(chan struct{}, 1),
+		behind: make(map[keyspace.Partition]bool),
 	}
 	f.add(l, ends, from)
 	return l, nil
 }
 
 // open opens the feed in all partitions and returns their ends.
-func (f *Runs) open(ctx context.Context) (map[enginecore.Partition]string, error) {
+func (f *Runs) open(ctx context.Context) (map[keyspace.Partition]string, error) {
 	partitions := f.partitions()
 	calls := make([]enginerpc.OpenFeedCall, len(partitions))
 	for i, p := range partitions {
@@ -134,14 +135,14 @@ func (f *Runs) open(ctx context.Context) (map[enginecore.Partition]string, error
 	if err != nil {
 		return nil, err
 	}
-	ends := make(map[enginecore.Partition]string, len(partitions))
+	ends := make(map[keyspace.Partition]string, len(partitions))
 	for i, p := range partitions {
 		ends[p] = answers[i].Reply.Last
 	}
 	return ends, nil
 }
 
-func (f *Runs) add(l *Listener, ends, from map[enginecore.Partition]string) {
+func (f *Runs) add(l *Listener, ends, from map[keyspace.Partition]string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.at == nil {
@@ -159,7 +160,7 @@ func (f *Runs) add(l *Listener, ends, from map[enginecore.Partition]string) {
 }
 
 // Positions returns where the listener is, by partition.
-func (l *Listener) Positions() map[enginecore.Partition]string { return maps.Clone(l.at) }
+func (l *Listener) Positions() map[keyspace.Partition]string { return maps.Clone(l.at) }
 
 // Close ends the listening. It may be called several times.
 func (l *Listener) Close() {
@@ -213,7 +214,7 @@ func (l *Listener) take(ctx context.Context) (page Page, found bool, err error) 
 		}
 		l.behind[page.Partition] = true
 	}
-	var behind enginecore.Partition
+	var behind keyspace.Partition
 	for p, is := range l.behind {
 		if is {
 			behind, found = p, true
@@ -256,7 +257,7 @@ func splitEntry(id string) (ms, seq uint64) {
 	return ms, seq
 }
 
-func (f *Runs) readCall(p enginecore.Partition, after string, filter Filter) enginerpc.ReadFeedCall {
+func (f *Runs) readCall(p keyspace.Partition, after string, filter Filter) enginerpc.ReadFeedCall {
 	return enginerpc.ReadFeedCall{
 		Partition: p, Namespace: string(f.namespace), After: after, FlowName: filter.Flow,
 		Kinds: strings.Join(filter.Kinds, ","), Children: filter.Children,
@@ -265,7 +266,7 @@ func (f *Runs) readCall(p enginecore.Partition, after string, filter Filter) eng
 
 // readPage reads one page of a partition.
 func (f *Runs) readPage(
-	ctx context.Context, p enginecore.Partition, after string, filter Filter,
+	ctx context.Context, p keyspace.Partition, after string, filter Filter,
 ) (page Page, more bool, err error) {
 	calls := []enginerpc.ReadFeedCall{f.readCall(p, after, filter)}
 	answers, err := batching.SendAll[enginerpc.ReadFeedReply](ctx, f.core, calls)
@@ -318,7 +319,7 @@ func (f *Runs) run() {
 }
 
 // positions returns where the reader is; nil when it is to end.
-func (f *Runs) positions(ctx context.Context) map[enginecore.Partition]string {
+func (f *Runs) positions(ctx context.Context) map[keyspace.Partition]string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.listeners) == 0 || ctx.Err() != nil {
@@ -341,7 +342,7 @@ func (f *Runs) fail(err error) {
 
 // read reads the partitions that may have updates, page by page, and passes them on.
 func (f *Runs) read(
-	ctx context.Context, partitions []enginecore.Partition, at map[enginecore.Partition]string,
+	ctx context.Context, partitions []keyspace.Partition, at map[keyspace.Partition]string,
 ) error {
 	for len(partitions) > 0 {
 		calls := make([]enginerpc.ReadFeedCall, len(partitions))
@@ -352,7 +353,7 @@ func (f *Runs) read(
 		if err != nil {
 			return err
 		}
-		var more []enginecore.Partition
+		var more []keyspace.Partition
 		f.mu.Lock()
 		for i, p := range partitions {
 			reply := answers[i].Reply
@@ -402,7 +403,7 @@ func (t *feedTail) disconnect() {
 }
 
 // await returns the partitions that may have updates after the given positions.
-func (t *feedTail) await(ctx context.Context, at map[enginecore.Partition]string) ([]enginecore.Partition, error) {
+func (t *feedTail) await(ctx context.Context, at map[keyspace.Partition]string) ([]keyspace.Partition, error) {
 	partitions := t.feeds.partitions()
 	if t.feeds.apart {
 		sleep.For(ctx, runFeedPoll)
@@ -422,7 +423,7 @@ func (t *feedTail) await(ctx context.Context, at map[enginecore.Partition]string
 	answered, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.Patience(held))
 	defer cancel()
 	keys, after := make([]string, len(partitions)), make([]string, len(partitions))
-	byKey := make(map[string]enginecore.Partition, len(partitions))
+	byKey := make(map[string]keyspace.Partition, len(partitions))
 	for i, p := range partitions {
 		keys[i], after[i] = t.feeds.core.Keys().FfxRunFeed(p, t.feeds.namespace), at[p]
 		byKey[keys[i]] = p
@@ -432,7 +433,7 @@ func (t *feedTail) await(ctx context.Context, at map[enginecore.Partition]string
 	if rueidis.IsRedisNil(err) {
 		return nil, nil
 	}
-	changed := make([]enginecore.Partition, 0, len(entries))
+	changed := make([]keyspace.Partition, 0, len(entries))
 	for key := range entries {
 		changed = append(changed, byKey[key])
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -30,8 +31,8 @@ type brittle struct {
 	bench  *enginetest.Bench
 	core   *enginerpc.Conn
 	run    *runtime.Run[string]
-	part   enginecore.Partition // of the run
-	budget enginecore.Partition
+	part   keyspace.Partition // of the run
+	budget keyspace.Partition
 	call   enginerpc.UseBudgetCall
 	flow   enginecore.FlowID
 	lease  string // by which ids of its reservations begin
@@ -66,7 +67,7 @@ func newBrittle(ctx context.Context, t *testing.T, b *enginetest.Bench, run *run
 	for _, d := range stored[0].Dims {
 		x.call.Dims = append(x.call.Dims, enginerpc.UseBudgetDim{Name: d.N, Hard: d.H, Soft: d.S})
 	}
-	x.flow, x.lease = run.FlowID(), fmt.Sprint(enginecore.ExecutionIDFor(x.part, run.FlowID(), "n0"), "/1/")
+	x.flow, x.lease = run.FlowID(), fmt.Sprint(keyspace.ExecutionIDFor(x.part, run.FlowID(), "n0"), "/1/")
 	return x
 }
 

@@ -15,6 +15,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
 )
@@ -151,7 +153,7 @@ type budgetCheck struct {
 	ctx       context.Context
 	core      *enginerpc.Conn
 	id        enginecore.BudgetID
-	partition enginecore.Partition
+	partition keyspace.Partition
 	r         *rand.Rand
 	model     *model
 	last      *enginerpc.UseBudgetCall
@@ -340,13 +342,13 @@ func TestBudgetRefusals(t *testing.T) {
 			return err
 		}
 		require.ErrorIs(t, report(func(c *enginerpc.UseBudgetCall) { c.Declares = false }), enginecore.ErrBudgetNotFound)
-		require.ErrorIs(t, report(func(c *enginerpc.UseBudgetCall) { c.Effect = "explode" }), enginecore.ErrInvalidInput)
-		require.ErrorIs(t, report(func(c *enginerpc.UseBudgetCall) { c.Dims[0].Hard = -1 }), enginecore.ErrInvalidInput)
+		require.ErrorIs(t, report(func(c *enginerpc.UseBudgetCall) { c.Effect = "explode" }), errorcode.InvalidInput)
+		require.ErrorIs(t, report(func(c *enginerpc.UseBudgetCall) { c.Dims[0].Hard = -1 }), errorcode.InvalidInput)
 		require.NoError(t, report(func(c *enginerpc.UseBudgetCall) { c.Entries = nil }))
-		require.ErrorIs(t, report(func(c *enginerpc.UseBudgetCall) { c.Entries[1].Amount = -1 }), enginecore.ErrInvalidInput)
-		require.ErrorIs(t, report(func(c *enginerpc.UseBudgetCall) { c.Entries[1].Kind = "steal" }), enginecore.ErrInvalidInput)
-		require.ErrorIs(t, report(func(c *enginerpc.UseBudgetCall) { c.Entries[1].ID = "" }), enginecore.ErrInvalidInput)
-		require.ErrorIs(t, report(func(c *enginerpc.UseBudgetCall) { c.Entries[1].Dimension = "miles" }), enginecore.ErrUnknownBudgetDimension)
+		require.ErrorIs(t, report(func(c *enginerpc.UseBudgetCall) { c.Entries[1].Amount = -1 }), errorcode.InvalidInput)
+		require.ErrorIs(t, report(func(c *enginerpc.UseBudgetCall) { c.Entries[1].Kind = "steal" }), errorcode.InvalidInput)
+		require.ErrorIs(t, report(func(c *enginerpc.UseBudgetCall) { c.Entries[1].ID = "" }), errorcode.InvalidInput)
+		require.ErrorIs(t, report(func(c *enginerpc.UseBudgetCall) { c.Entries[1].Dimension = "miles" }), errorcode.UnknownBudgetDimension)
 		x.check()
 	})
 }

@@ -8,10 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/runsubmit"
@@ -184,7 +184,7 @@ func TestOrphansAreEnded(t *testing.T) {
 			Partition: place.Partition, FlowID: place.FlowID, FlowName: "orphan", RunID: "r", Namespace: "default", GraphHash: "g", InputHash: "i",
 			Definition: []byte("{}"),
 			Nodes:      []enginerpc.PutGraphNode{{Name: "add", Kind: "nobody", LaneID: "default", Policy: []byte("{}")}},
-			Parents:    []enginerpc.SubmitParent{{ExecutionID: string(enginecore.NodeExecutionID(place.Partition, place.FlowID, 2))}},
+			Parents:    []enginerpc.SubmitParent{{ExecutionID: string(keyspace.NodeExecutionID(place.Partition, place.FlowID, 2))}},
 		}
 		_, err := run.Submit(ctx, core)
 		require.NoError(t, err)

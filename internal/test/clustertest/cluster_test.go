@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 )
@@ -95,11 +96,11 @@ func (x *load) tagsInUse() []string {
 	counts := engine.ConnOf(x.Engine.Internal()).Partitioning()
 	var tags []string
 	for _, family := range []struct {
-		family enginecore.Family
+		family keyspace.Family
 		count  int
-	}{{enginecore.FlowFamily, counts.Flow}, {enginecore.BudgetFamily, counts.Budget}, {enginecore.QuotaFamily, counts.Quota}} {
+	}{{keyspace.FlowFamily, counts.Flow}, {keyspace.BudgetFamily, counts.Budget}, {keyspace.QuotaFamily, counts.Quota}} {
 		for i := range family.count {
-			tag := enginecore.Partition{Family: family.family, Index: uint16(i)}.Tag()
+			tag := keyspace.Partition{Family: family.family, Index: uint16(i)}.Tag()
 			slot := x.cluster.SlotOf(x.t, tag)
 			if owner := x.cluster.Owner(x.t, slot); owner != nil && owner.KeysInSlot(x.t, slot) > 0 {
 				tags = append(tags, tag)
@@ -187,12 +188,12 @@ func (x *load) listsWhileReplicasTakeOver() {
 	client, err := admin.New(x.Engine)
 	require.NoError(t, err)
 	want := make(map[enginecore.ExecutionID]bool)
-	var at enginecore.Partition
+	var at keyspace.Partition
 	for range 300 { // more than fit in a set that is stored in one piece
 		id, _, err := client.CreateExecution(x.ctx, admin.ExecutionSpec{Kind: "idle", Lane: "idle"})
 		require.NoError(t, err)
 		want[id] = true
-		at, err = id.Partition()
+		at, err = keyspace.PartitionOf(id)
 		require.NoError(t, err)
 	}
 	x.cluster.AllInStep(t)

@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -111,7 +112,7 @@ func testHalfMovedSlot(t *testing.T, kind testserver.Kind) {
 }
 
 // refusedByImporter sends the importing server a call with only the key that never exists, as a redirected client may.
-func refusedByImporter(t *testing.T, target *testserver.Server, core *enginerpc.Conn, p enginecore.Partition) {
+func refusedByImporter(t *testing.T, target *testserver.Server, core *enginerpc.Conn, p keyspace.Partition) {
 	t.Helper()
 	node, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{target.Addr()}, ForceSingleClient: true, DisableCache: true})
 	require.NoError(t, err)

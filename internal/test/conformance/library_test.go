@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flowfabric/flowfabric-go/internal/lualib"
 	"github.com/flowfabric/flowfabric-go/internal/test/conformance"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
-	"github.com/flowfabric/flowfabric-go/lua"
 )
 
 const data = "../../../testdata/conformance"
@@ -51,7 +51,7 @@ func testLibrary(t *testing.T, traces []*conformance.Trace, open []conformance.O
 		t.Fatal(err)
 	}
 	options := conformance.Options{KeepGoing: true, Deviations: deviations}
-	results, err := conformance.Run(t.Context(), traces, open, lua.Source(), options, nil)
+	results, err := conformance.Run(t.Context(), traces, open, lualib.Source(), options, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/lualib"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
-	"github.com/flowfabric/flowfabric-go/lua"
 )
 
 // listener collects the messages that the library publishes to workers and keepers.
@@ -431,7 +431,7 @@ func (a announcement) matches(b *bench, message string) bool {
 func TestAnnouncements_NoneWithoutListeners(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, testserver.Embedded)
-	engine, err := embedded.Open(t.Context(), embedded.Options{Library: lua.Source()})
+	engine, err := embedded.Open(t.Context(), embedded.Options{Library: lualib.Source()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
 )
 
@@ -229,9 +230,9 @@ func TestNodesAreNotCreated(t *testing.T) {
 		create := b.newCreate()
 		create.ExecutionID = s.second
 		want(t, "creation of a node", must(b, create).Status, enginerpc.StatusDuplicate)
-		create.ExecutionID = enginecore.NodeExecutionID(partition, s.flow, 3)
+		create.ExecutionID = keyspace.NodeExecutionID(partition, s.flow, 3)
 		want(t, "creation of a node that the run does not have", refused(b, create), "invalid_input")
-		create.ExecutionID = enginecore.NodeExecutionID(partition, enginecore.FlowIDFor("ns", "name", "another"), 1)
+		create.ExecutionID = keyspace.NodeExecutionID(partition, keyspace.FlowIDFor("ns", "name", "another"), 1)
 		want(t, "creation of a node of no run", refused(b, create), "invalid_input")
 		want(t, "record", b.exists(b.keys.ExecCore(create.ExecutionID)), false)
 		want(t, "node", maps.Equal(b.record(s.second), before), true)

@@ -9,11 +9,12 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 var (
-	budgetPartition = enginecore.Partition{Family: enginecore.BudgetFamily, Index: 1}
-	quotaPartition  = enginecore.Partition{Family: enginecore.QuotaFamily, Index: 1}
+	budgetPartition = keyspace.Partition{Family: keyspace.BudgetFamily, Index: 1}
+	quotaPartition  = keyspace.Partition{Family: keyspace.QuotaFamily, Index: 1}
 )
 
 func (b *bench) budget(limits ...enginerpc.CreateBudgetDim) enginecore.BudgetID {

@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 )
@@ -199,7 +200,7 @@ func (b *bench) exists(key string) bool {
 	return n == 1
 }
 
-var partition = enginecore.Partition{Family: enginecore.FlowFamily, Index: 1}
+var partition = keyspace.Partition{Family: keyspace.FlowFamily, Index: 1}
 
 const (
 	lane     = "main"

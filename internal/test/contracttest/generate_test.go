@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // generator makes calls whose arguments fit together, so that many of them succeed and the executions come into
@@ -49,7 +50,7 @@ func newGenerator(b *bench, seed uint64) *generator {
 		g.flows = append(g.flows, enginecore.FlowID(uuid.NewString()))
 		g.waitpoints = append(g.waitpoints, enginecore.WaitpointID(uuid.NewString()))
 	}
-	g.flows[2] = enginecore.FlowIDFor("ns", "name", uuid.NewString())
+	g.flows[2] = keyspace.FlowIDFor("ns", "name", uuid.NewString())
 	g.kinds = allKinds()
 	return g
 }
@@ -162,12 +163,12 @@ func (g *generator) make(name string, f focus) {
 	refusalOf(g.b.raw(context.Background(), function, keys, args))
 }
 
-func (g *generator) familyOf(call string) enginecore.Partition {
+func (g *generator) familyOf(call string) keyspace.Partition {
 	switch {
 	case strings.Contains(call, "Budget") || strings.Contains(call, "Usage"):
-		return enginecore.Partition{Family: enginecore.BudgetFamily, Index: 1}
+		return keyspace.Partition{Family: keyspace.BudgetFamily, Index: 1}
 	case strings.Contains(call, "Quota") || strings.Contains(call, "Admission"):
-		return enginecore.Partition{Family: enginecore.QuotaFamily, Index: 1}
+		return keyspace.Partition{Family: keyspace.QuotaFamily, Index: 1}
 	}
 	return partition
 }
@@ -201,7 +202,7 @@ func (g *generator) fill(call string, f focus, name string, v reflect.Value) {
 	case time.Duration:
 		v.SetInt(int64(pick(g.r, time.Minute, time.Minute, time.Minute, time.Minute, 0, 15*time.Millisecond)))
 		return
-	case enginecore.Partition:
+	case keyspace.Partition:
 		v.Set(reflect.ValueOf(g.familyOf(call)))
 		return
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/runsubmit"
 )
@@ -33,7 +34,7 @@ func (b *bench) submitRun(nodes []enginerpc.PutGraphNode, edges ...runsubmit.Edg
 	b.tb.Helper()
 	runID := uuid.NewString()
 	run := &runsubmit.Run{
-		Partition: partition, FlowID: enginecore.FlowIDFor("ns", "name", runID), FlowName: "name", RunID: runID, Namespace: "ns",
+		Partition: partition, FlowID: keyspace.FlowIDFor("ns", "name", runID), FlowName: "name", RunID: runID, Namespace: "ns",
 		Creator: "test", GraphHash: "g", InputHash: "i", Definition: []byte("{}"), Nodes: nodes, Edges: edges,
 	}
 	if _, err := run.Submit(context.Background(), b.Conn); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
 	"github.com/flowfabric/flowfabric-go/internal/test/runsubmit"
 )
@@ -57,7 +58,7 @@ func (p *nodePool) take(b *bench, call enginerpc.CreateExecutionCall) enginecore
 		p.run, p.next = b.submitRun(nodes), 0
 	}
 	p.next++
-	id := enginecore.NodeExecutionID(partition, p.run.FlowID, p.next)
+	id := keyspace.NodeExecutionID(partition, p.run.FlowID, p.next)
 	if len(call.InputPayload) > 0 {
 		b.do("SET", b.keys.ExecPayload(id), string(call.InputPayload))
 	}
@@ -82,7 +83,7 @@ func (b *bench) stagedInRun(up, down enginecore.ExecutionID) edge {
 	b.tb.Helper()
 	e := edge{flow: rowread.FlowID(down), id: enginecore.EdgeID(uuid.NewString()), up: up, down: down}
 	if rowread.FlowID(up) != e.flow {
-		e.up = enginecore.NodeExecutionID(partition, e.flow, 2)
+		e.up = keyspace.NodeExecutionID(partition, e.flow, 2)
 	}
 	must(b, enginerpc.StageDependencyEdgeCall{
 		FlowID: e.flow, EdgeID: e.id, UpstreamExecutionID: e.up, DownstreamExecutionID: down, DataPassingRef: "in",

@@ -14,8 +14,8 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/flowfabric/flowfabric-go/internal/lualib"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
-	"github.com/flowfabric/flowfabric-go/lua"
 )
 
 // badValues take the place of arguments.
@@ -252,7 +252,7 @@ func (g *generator) report(t *testing.T, outcomes map[string]map[string]int) {
 // patterns of keys. A header names a key by its role in the function, by its template, or by the template's last part.
 func declaredWrites(dir string) (map[string][]string, error) {
 	var all strings.Builder
-	for _, file := range lua.Files() {
+	for _, file := range lualib.Files() {
 		text, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(file)))
 		if err != nil {
 			return nil, err

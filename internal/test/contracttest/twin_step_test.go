@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 )
 
@@ -80,7 +81,7 @@ func (x *twins) note(node int) {
 		return
 	}
 	x.held[node] = append(x.held[node], held{
-		lease: enginecore.LeaseID(core["current_lease_id"]), try: enginecore.AttemptID(core["current_attempt_id"]),
+		lease: enginecore.LeaseID(core["current_lease_id"]), try: keyspace.AttemptID(core["current_attempt_id"]),
 		epoch: enginecore.LeaseEpoch(atoi(core["current_lease_epoch"])), index: enginecore.AttemptIndex(atoi(core["current_attempt_index"])),
 	})
 }
@@ -92,7 +93,7 @@ func (x *twins) grant(s *twinSide, node int) enginerpc.Grant {
 }
 
 // claimWith claims a node with the contract's calls, also one that resumes after a suspension.
-func (x *twins) claimWith(s *twinSide, node int, lease enginecore.LeaseID, try enginecore.AttemptID, ttl time.Duration) wire {
+func (x *twins) claimWith(s *twinSide, node int, lease enginecore.LeaseID, try keyspace.AttemptID, ttl time.Duration) wire {
 	core := x.record(s.ids[node])
 	if core["attempt_state"] == "attempt_interrupted" {
 		return wireOf(x.bench, enginerpc.ClaimResumedExecutionCall{
@@ -112,7 +113,7 @@ func (x *twins) claimOne(node int) {
 	x.both("grant "+name, func(s *twinSide) wire {
 		return wireOf(x.bench, enginerpc.IssueClaimGrantCall{Grant: x.grant(s, node)})
 	})
-	lease, try := enginecore.LeaseID(uuid.NewString()), enginecore.AttemptID(uuid.NewString())
+	lease, try := enginecore.LeaseID(uuid.NewString()), keyspace.AttemptID(uuid.NewString())
 	x.both("claim "+name, func(s *twinSide) wire { return x.claimWith(s, node, lease, try, ttl) })
 	x.note(node)
 	if ttl < time.Second {
@@ -166,7 +167,7 @@ func (x *twins) followEnds() {
 		if x.record(id)["failure_category"] != "worker_lost" || x.record(x.records.ids[node])["lifecycle_phase"] != "active" {
 			continue
 		}
-		x.followTakeOver(node, held{lease: enginecore.LeaseID(uuid.NewString()), try: enginecore.AttemptID(uuid.NewString())})
+		x.followTakeOver(node, held{lease: enginecore.LeaseID(uuid.NewString()), try: keyspace.AttemptID(uuid.NewString())})
 	}
 }
 
@@ -179,7 +180,7 @@ func (x *twins) followTakeOver(node int, h held) {
 	x.done = append(x.done, "so is taken over "+x.graph[node].name+": "+said)
 }
 
-func (x *twins) takeOverCall(s *twinSide, node int, lease enginecore.LeaseID, try enginecore.AttemptID) enginerpc.ReclaimExecutionCall {
+func (x *twins) takeOverCall(s *twinSide, node int, lease enginecore.LeaseID, try keyspace.AttemptID) enginerpc.ReclaimExecutionCall {
 	index := enginecore.AttemptIndex(atoi(x.record(s.ids[node])["current_attempt_index"]))
 	return enginerpc.ReclaimExecutionCall{
 		OldAttemptIndex: index, AttemptIndex: index + 1, ExecutionID: s.ids[node], WorkerID: worker, WorkerInstanceID: instance,
@@ -301,7 +302,7 @@ func (x *twins) putOff(node int) {
 func (x *twins) suspend(node int) {
 	x.t.Helper()
 	h := x.lease(node)
-	suspension := enginecore.SuspensionID(uuid.NewString())
+	suspension := keyspace.SuspensionID(uuid.NewString())
 	timeout := pick(x.r, time.Millisecond, time.Hour)
 	behaviour := pick(x.r, "fail", "cancel", "expire", "auto_resume_with_timeout_signal", "escalate")
 	at := time.Now().Add(timeout)
@@ -396,7 +397,7 @@ func (x *twins) takeOver(node int) {
 	x.both("take-over grant for "+name, func(s *twinSide) wire {
 		return wireOf(x.bench, enginerpc.IssueReclaimGrantCall{Grant: x.grant(s, node)})
 	})
-	lease, try := enginecore.LeaseID(uuid.NewString()), enginecore.AttemptID(uuid.NewString())
+	lease, try := enginecore.LeaseID(uuid.NewString()), keyspace.AttemptID(uuid.NewString())
 	x.both("take over "+name, func(s *twinSide) wire { return wireOf(x.bench, x.takeOverCall(s, node, lease, try)) })
 	x.note(node)
 }
@@ -574,7 +575,7 @@ func (x *twins) finish() {
 			ordinal = 1
 		}
 		return wireOf(x.bench, enginerpc.CancelExecutionCall{
-			LaneID: holder, ExecutionID: enginecore.NodeExecutionID(partition, s.flow, ordinal), Reason: "end", Source: "operator_override",
+			LaneID: holder, ExecutionID: keyspace.NodeExecutionID(partition, s.flow, ordinal), Reason: "end", Source: "operator_override",
 		})
 	})
 	x.compare()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
 	"github.com/flowfabric/flowfabric-go/internal/test/runsubmit"
 )
@@ -242,7 +243,7 @@ func (x *twins) createRecords() *twinSide {
 }
 
 func (x *twins) edge(s *twinSide, e twinEdge, down int) enginecore.EdgeID {
-	return enginecore.EdgeIDFor(s.flow, x.graph[e.up].name, x.graph[down].name)
+	return keyspace.EdgeIDFor(s.flow, x.graph[e.up].name, x.graph[down].name)
 }
 
 func (x *twins) stageCall(s *twinSide, e twinEdge, down int) enginerpc.StageDependencyEdgeCall {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // held is an execution with the lease that a test holds on it.
@@ -17,7 +18,7 @@ type held struct {
 	lease enginecore.LeaseID
 	epoch enginecore.LeaseEpoch
 	index enginecore.AttemptIndex
-	try   enginecore.AttemptID
+	try   keyspace.AttemptID
 }
 
 const longLease = time.Minute
@@ -48,7 +49,7 @@ func (b *bench) grantCall(id enginecore.ExecutionID) enginerpc.Grant {
 func (b *bench) claimCall(id enginecore.ExecutionID) enginerpc.ClaimExecutionCall {
 	return enginerpc.ClaimExecutionCall{
 		ExecutionID: id, WorkerID: worker, WorkerInstanceID: instance, LaneID: lane, LeaseID: enginecore.LeaseID(uuid.NewString()),
-		LeaseTTL: longLease, RenewBefore: time.Second, AttemptID: enginecore.AttemptID(uuid.NewString()),
+		LeaseTTL: longLease, RenewBefore: time.Second, AttemptID: keyspace.AttemptID(uuid.NewString()),
 	}
 }
 
@@ -72,7 +73,7 @@ func (b *bench) running() held {
 func (b *bench) reclaimCall(h held) enginerpc.ReclaimExecutionCall {
 	return enginerpc.ReclaimExecutionCall{
 		OldAttemptIndex: h.index, AttemptIndex: h.index + 1, ExecutionID: h.id, WorkerID: worker, WorkerInstanceID: instance, LaneID: lane,
-		LeaseID: enginecore.LeaseID(uuid.NewString()), LeaseTTL: longLease, AttemptID: enginecore.AttemptID(uuid.NewString()),
+		LeaseID: enginecore.LeaseID(uuid.NewString()), LeaseTTL: longLease, AttemptID: keyspace.AttemptID(uuid.NewString()),
 	}
 }
 
@@ -132,7 +133,7 @@ type waiting struct {
 func (b *bench) suspendCall(h held, wait enginecore.WaitpointID, condition string) enginerpc.SuspendExecutionCall {
 	return enginerpc.SuspendExecutionCall{
 		WorkerInstanceID: instance, LaneID: lane, ExecutionID: h.id, AttemptIndex: h.index, AttemptID: h.try, LeaseID: h.lease,
-		LeaseEpoch: h.epoch, SuspensionID: enginecore.SuspensionID(uuid.NewString()), WaitpointID: wait, WaitpointKey: "key",
+		LeaseEpoch: h.epoch, SuspensionID: keyspace.SuspensionID(uuid.NewString()), WaitpointID: wait, WaitpointKey: "key",
 		ReasonCode: "waiting_for_signal", RequestedBy: "test", ResumeConditionJSON: []byte(condition), ResumePolicyJSON: []byte("{}"),
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 )
 
@@ -47,7 +47,7 @@ func TestClaimedGraph(t *testing.T) {
 		assert.Empty(t, bare.Executions[0].Kind)
 		assert.Empty(t, bare.Executions[0].Policy)
 		_, err = g.e.ReadGraph(g.ctx, enginerpc.ReadGraphCall{Partition: g.p, Graph: "none", First: 1})
-		require.ErrorIs(t, err, enginecore.ErrGraphUnknown)
+		require.ErrorIs(t, err, errorcode.GraphUnknown)
 
 		seen := make(map[string]bool)
 		sent.Repeated = true

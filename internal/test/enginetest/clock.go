@@ -11,8 +11,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/lualib"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
-	"github.com/flowfabric/flowfabric-go/lua"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -59,7 +59,7 @@ func WithStoppedClock(tb testing.TB, config ...runtime.OpenConfig) *Bench {
 
 func withClock(tb testing.TB, now func() time.Time, config []runtime.OpenConfig) *Bench {
 	tb.Helper()
-	engine, err := embedded.Open(Context(tb), embedded.Options{Library: lua.Source(), Clock: now})
+	engine, err := embedded.Open(Context(tb), embedded.Options{Library: lualib.Source(), Clock: now})
 	require.NoError(tb, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(tb, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -94,7 +95,7 @@ func TestCompleteMany_Bounds(t *testing.T) {
 			call.Completions = append(call.Completions, call.Completions[0])
 		}
 		_, err := g.e.CompleteMany(g.ctx, call)
-		require.ErrorIs(t, err, enginecore.ErrInvalidInput)
+		require.ErrorIs(t, err, errorcode.InvalidInput)
 		assert.Equal(t, "active", g.core("a")["lifecycle_phase"])
 	})
 }

@@ -12,8 +12,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/contract"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/lualib"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
-	"github.com/flowfabric/flowfabric-go/lua"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -119,7 +119,7 @@ func NewContract(tb testing.TB, kind testserver.Kind, config ...runtime.OpenConf
 // ContractServer starts a server with the contract's functions and no others.
 func ContractServer(tb testing.TB, kind testserver.Kind) *testserver.Server {
 	tb.Helper()
-	return ServerWith(tb, kind, lua.ContractSource())
+	return ServerWith(tb, kind, lualib.ContractSource())
 }
 
 // clusterInUse is held by the test that uses the cluster of contractCluster.
@@ -133,7 +133,7 @@ func contractCluster(tb testing.TB) *testserver.Cluster {
 	tb.Cleanup(clusterInUse.Unlock)
 	c := testserver.NamedCluster(tb, "contract", func(c *testserver.Cluster) {
 		for _, node := range c.Nodes {
-			node.Command(tb, "FUNCTION", "LOAD", lua.ContractSource())
+			node.Command(tb, "FUNCTION", "LOAD", lualib.ContractSource())
 		}
 	})
 	tb.Cleanup(func() {

@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
 	"github.com/flowfabric/flowfabric-go/internal/test/runsubmit"
@@ -44,7 +45,7 @@ type graph struct {
 	b      *enginetest.Bench
 	e      *enginerpc.Conn
 	ctx    context.Context
-	p      enginecore.Partition
+	p      keyspace.Partition
 	id     enginecore.FlowID
 	lane   enginecore.LaneID
 	run    *runsubmit.Run // that the test has submitted, or is about to
@@ -52,7 +53,7 @@ type graph struct {
 }
 
 // newRunID returns the id of a run that does not exist.
-func newRunID() enginecore.FlowID { return enginecore.FlowIDFor("n", "tests", uuid.NewString()) }
+func newRunID() enginecore.FlowID { return keyspace.FlowIDFor("n", "tests", uuid.NewString()) }
 
 func newGraph(t *testing.T, b *enginetest.Bench) *graph {
 	t.Helper()
@@ -71,13 +72,13 @@ func (g *graph) node(name string) enginecore.ExecutionID {
 	if g.run != nil && g.run.Ordinal(name) > 0 {
 		return g.run.ExecutionID(name)
 	}
-	return enginecore.ExecutionIDFor(g.p, g.id, name)
+	return keyspace.ExecutionIDFor(g.p, g.id, name)
 }
 
-func (g *graph) edge(up, down string) enginecore.EdgeID { return enginecore.EdgeIDFor(g.id, up, down) }
+func (g *graph) edge(up, down string) enginecore.EdgeID { return keyspace.EdgeIDFor(g.id, up, down) }
 
 // home is the partition that keeps the order of the lane: partition 0 on a server that has all of them.
-func (g *graph) home() enginecore.Partition {
+func (g *graph) home() keyspace.Partition {
 	p := g.p
 	if g.e.Client().Mode() != rueidis.ClientModeCluster {
 		p.Index = 0

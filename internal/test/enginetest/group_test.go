@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -69,7 +70,7 @@ func TestGroupWaitsForItsEdges(t *testing.T) {
 			assert.Equal(t, "waiting_children", g.state("j"))
 			assert.Equal(t, "blocked_by_dependencies", g.evaluate("j"), "no edge is open, but the group is")
 			_, err := g.e.PromoteBlockedToEligible(g.ctx, enginerpc.PromoteBlockedToEligibleCall{ExecutionID: g.node("j"), LaneID: g.lane})
-			require.ErrorIs(t, err, enginecore.ErrDepsNotSatisfied)
+			require.ErrorIs(t, err, errorcode.DepsNotSatisfied)
 			g.apply("b", "j", "")
 			state, _ = g.resolve("b", "j", "success")
 			assert.Equal(t, "satisfied", state)
@@ -143,7 +144,7 @@ func TestGroup_RefusesUnknownOutcome(t *testing.T) {
 		require.NoError(t, client.Do(g.ctx, client.B().Hset().Key(key).FieldValue().FieldValue("n", "0").Build()).Error())
 		before := g.dump()
 		_, err := g.e.ResolveDependency(g.ctx, g.resolution("a", "j", "success"))
-		require.ErrorIs(t, err, enginecore.ErrInvariantViolation)
+		require.ErrorIs(t, err, errorcode.InvariantViolation)
 		var refusal *enginecore.Error
 		require.ErrorAs(t, err, &refusal)
 		assert.Equal(t, "edgegroup counters exceed n: 1/0", refusal.Detail("message"))

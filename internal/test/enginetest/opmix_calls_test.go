@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 )
 
@@ -88,7 +89,7 @@ func (x *opMix) endOne() {
 	default:
 		suspend := enginerpc.SuspendCall{
 			Partition: x.p, ExecutionID: l.ExecutionID, LeaseID: l.LeaseID, LeaseEpoch: l.LeaseEpoch, AttemptID: l.AttemptID,
-			Step: "ask", SuspensionID: enginecore.SuspensionID(randomUUID(x.r)), WaitpointKey: "ask", Condition: waitSpec{}.condition(),
+			Step: "ask", SuspensionID: keyspace.SuspensionID(randomUUID(x.r)), WaitpointKey: "ask", Condition: waitSpec{}.condition(),
 			Timeout: time.Millisecond, TimeoutBehavior: "auto_resume_with_timeout_signal", ClaimRequest: request,
 		}
 		x.send("suspend "+l.Node, func(repeated bool) error {

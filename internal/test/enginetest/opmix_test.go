@@ -14,6 +14,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
@@ -60,7 +62,7 @@ func newOpMix(t *testing.T, b *enginetest.Bench, seed uint64) *opMix {
 		Definition: []byte("{}"),
 	}
 	if x.r.IntN(5) == 0 {
-		parent := enginecore.ExecutionIDFor(x.p, x.id, "parent")
+		parent := keyspace.ExecutionIDFor(x.p, x.id, "parent")
 		x.run.Parents = []enginerpc.SubmitParent{{ExecutionID: string(parent), FailFast: x.r.IntN(2) == 0}}
 	}
 	nodes := 2 + x.r.IntN(6)
@@ -127,7 +129,7 @@ func (x *opMix) carry(name string, err error) {
 	}
 	x.done = append(x.done, name)
 	var code enginecore.Code
-	require.True(x.t, err == nil || errors.As(err, &code) && code != enginecore.ErrInvalidInput, "%s", name)
+	require.True(x.t, err == nil || errors.As(err, &code) && code != errorcode.InvalidInput, "%s", name)
 }
 
 // step makes one call, or one of the latest again.

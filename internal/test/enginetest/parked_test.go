@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 )
@@ -23,7 +24,7 @@ func TestSparedMemberEndsWhenSuspended(t *testing.T) {
 			"suspend": func(l *waitFixture, x enginerpc.ClaimedExecution) error {
 				_, err := l.e.SuspendExecution(l.ctx, enginerpc.SuspendExecutionCall{
 					ExecutionID: x.ExecutionID, WorkerInstanceID: "w1", LaneID: l.lane, AttemptIndex: x.AttemptIndex, AttemptID: x.AttemptID,
-					LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, SuspensionID: enginecore.SuspensionID(uuid.NewString()),
+					LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, SuspensionID: keyspace.SuspensionID(uuid.NewString()),
 					WaitpointID: enginecore.WaitpointID(uuid.NewString()), WaitpointKey: "key", ReasonCode: "waiting_for_approval",
 					RequestedBy: "worker", ResumeConditionJSON: waitSpec{}.condition(), ResumePolicyJSON: []byte("{}"),
 				})

@@ -8,18 +8,19 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // RunPlace is where the engine keeps a run, whether or not it was started.
 type RunPlace struct {
 	FlowID    enginecore.FlowID
-	Partition enginecore.Partition
+	Partition keyspace.Partition
 }
 
 // Locate returns where the engine keeps a run of the default namespace.
 func (b *Bench) Locate(tb testing.TB, flow, run string) RunPlace {
 	tb.Helper()
-	id := enginecore.FlowIDFor("default", flow, run)
+	id := keyspace.FlowIDFor("default", flow, run)
 	partition, err := engine.ConnOf(b.Engine.Internal()).FlowPartition(id)
 	require.NoError(tb, err)
 	return RunPlace{FlowID: id, Partition: partition}
@@ -39,5 +40,5 @@ func (b *Bench) Node(tb testing.TB, p RunPlace, node string) enginecore.Executio
 
 // ExecutionID returns the id of a node of a run that is created call by call, as in contract mode.
 func (p RunPlace) ExecutionID(node string) enginecore.ExecutionID {
-	return enginecore.ExecutionIDFor(p.Partition, p.FlowID, node)
+	return keyspace.ExecutionIDFor(p.Partition, p.FlowID, node)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // Program is another program of the contract: it works on executions of the default lane one by one, with a call of the
@@ -48,7 +49,7 @@ func (p *Program) Claim(id enginecore.ExecutionID, attempt enginecore.AttemptInd
 	reply, err := p.core.ClaimExecution(p.ctx, enginerpc.ClaimExecutionCall{
 		AttemptIndex: attempt, ExecutionID: id, WorkerID: "w", WorkerInstanceID: ProgramWorker, LaneID: ProgramLane,
 		LeaseID: enginecore.LeaseID(uuid.NewString()), LeaseTTL: time.Hour, RenewBefore: time.Minute,
-		AttemptID: enginecore.AttemptID(uuid.NewString()), AttemptPolicyJSON: []byte(`{"of":"the test"}`),
+		AttemptID: keyspace.AttemptID(uuid.NewString()), AttemptPolicyJSON: []byte(`{"of":"the test"}`),
 	})
 	require.NoError(p.tb, err)
 	return Claimed{reply, id}
@@ -94,7 +95,7 @@ func (p *Program) Suspend(x Claimed, timeout time.Time) enginerpc.SuspendExecuti
 	reply, err := p.core.SuspendExecution(p.ctx, enginerpc.SuspendExecutionCall{
 		ExecutionID: x.ID, WorkerInstanceID: ProgramWorker, LaneID: ProgramLane, AttemptIndex: x.AttemptIndex,
 		AttemptID: x.AttemptID,
-		LeaseID:   x.LeaseID, LeaseEpoch: x.LeaseEpoch, SuspensionID: enginecore.SuspensionID(uuid.NewString()),
+		LeaseID:   x.LeaseID, LeaseEpoch: x.LeaseEpoch, SuspensionID: keyspace.SuspensionID(uuid.NewString()),
 		WaitpointID: enginecore.WaitpointID(uuid.NewString()), WaitpointKey: "approval",
 		ReasonCode:  "waiting_for_approval",
 		RequestedBy: "worker", TimeoutAt: timeout, TimeoutBehavior: "fail", ResumePolicyJSON: []byte("{}"),

@@ -12,7 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -81,7 +84,7 @@ func TestContractSuspendsMember(t *testing.T) {
 		x := l.take("task")
 		suspended, err := l.e.SuspendExecution(l.ctx, enginerpc.SuspendExecutionCall{
 			ExecutionID: x.ExecutionID, WorkerInstanceID: "w1", LaneID: l.lane, AttemptIndex: x.AttemptIndex, AttemptID: x.AttemptID,
-			LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, SuspensionID: enginecore.SuspensionID(uuid.NewString()),
+			LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, SuspensionID: keyspace.SuspensionID(uuid.NewString()),
 			WaitpointID: enginecore.WaitpointID(uuid.NewString()), WaitpointKey: "key", ReasonCode: "waiting_for_approval",
 			RequestedBy: "worker", ResumeConditionJSON: waitSpec{}.condition(), ResumePolicyJSON: []byte("{}"),
 		})
@@ -124,7 +127,7 @@ func TestEndWait(t *testing.T) {
 		}
 		l.unchanged(func() {
 			_, err := end("early", pending, true, "")
-			assert.ErrorIs(t, err, enginecore.ErrExecutionNotSuspended)
+			assert.ErrorIs(t, err, errorcode.ExecutionNotSuspended)
 			_, err = end("gate", pending, true, "")
 			assert.ErrorIs(t, err, enginecore.ErrWaitpointNotFound)
 			_, err = end("nobody", pending, true, "")
@@ -136,7 +139,7 @@ func TestEndWait(t *testing.T) {
 			w      enginecore.WaitpointID
 			resume bool
 			result string
-			state  enginecore.PublicState
+			state  fabrictype.NodeState
 		}{
 			{"task", ask, true, `"fine"`, "waiting"}, {"gate", l.waitpoint("gate"), true, "", "completed"},
 			{"other", l.waitpoint("other"), false, "", "cancelled"}, {"early", pending, false, "", "active"},

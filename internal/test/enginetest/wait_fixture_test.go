@@ -15,6 +15,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
@@ -109,7 +110,7 @@ func (l *waitFixture) submit(tasks []string, waits map[string]waitSpec, links ..
 
 // waitpoint is the id of the first waitpoint of a node.
 func (l *waitFixture) waitpoint(node string) enginecore.WaitpointID {
-	return enginecore.WaitpointIDFor(l.id, node)
+	return keyspace.WaitpointIDFor(l.id, node)
 }
 
 // take leases a task.
@@ -125,7 +126,7 @@ func (l *waitFixture) take(name string) enginerpc.ClaimedExecution {
 func (l *waitFixture) suspension(x enginerpc.ClaimedExecution, step string, s waitSpec) enginerpc.SuspendCall {
 	return enginerpc.SuspendCall{
 		Partition: l.p, ExecutionID: x.ExecutionID, LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, AttemptID: x.AttemptID,
-		Step: step, SuspensionID: enginecore.SuspensionID(uuid.NewString()), WaitpointKey: step, Condition: s.condition(),
+		Step: step, SuspensionID: keyspace.SuspensionID(uuid.NewString()), WaitpointKey: step, Condition: s.condition(),
 		Timeout: s.timeout, TimeoutBehavior: s.then, Collect: s.collect,
 		ClaimRequest: enginerpc.ClaimRequest{LaneID: l.lane, WorkerID: "w", WorkerInstanceID: "w1", LeaseTTL: time.Hour},
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 )
@@ -77,7 +78,7 @@ func (x *chaos) leased() (enginerpc.ClaimedExecution, bool) {
 // expected reports whether earlier calls can cause an error.
 func expected(err error) bool {
 	for _, code := range []enginecore.Code{
-		enginecore.ErrStaleLease, enginecore.ErrLeaseRevoked, enginecore.ErrExecutionNotActive, enginecore.ErrExecutionNotSuspended,
+		enginecore.ErrStaleLease, enginecore.ErrLeaseRevoked, enginecore.ErrExecutionNotActive, errorcode.ExecutionNotSuspended,
 		enginecore.ErrFlowAlreadyTerminal, enginecore.ErrWaitpointNotFound,
 	} {
 		if errors.Is(err, code) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 )
@@ -271,8 +272,8 @@ func TestWaitLimits(t *testing.T) {
 		}
 		gate := l.at("gate")
 		refused(l.signalling(gate, "x", "ann", strings.Repeat("x", 65537)), enginecore.ErrSignalTooLarge, "65536")
-		refused(l.signalling(gate, strings.Repeat("x", 257), "ann", ""), enginecore.ErrInvalidInput, "signal_name")
-		refused(l.signalling(gate, "x", strings.Repeat("x", 257), ""), enginecore.ErrInvalidInput, "source_identity")
+		refused(l.signalling(gate, strings.Repeat("x", 257), "ann", ""), errorcode.InvalidInput, "signal_name")
+		refused(l.signalling(gate, "x", strings.Repeat("x", 257), ""), errorcode.InvalidInput, "source_identity")
 		// The limit counts all signals of a wait: per signal 12 bytes, the payload, the name, the category and the
 		// source.
 		for range 16 {
@@ -303,7 +304,7 @@ func TestWaitLimits(t *testing.T) {
 				c := l.suspension(x, "ask", waitSpec{})
 				change(&c)
 				_, err := l.e.Suspend(l.ctx, c)
-				assert.ErrorIs(t, err, enginecore.ErrInvalidInput, name)
+				assert.ErrorIs(t, err, errorcode.InvalidInput, name)
 				assert.ErrorContains(t, err, name)
 			}
 		})
@@ -315,7 +316,7 @@ func TestWaitLimits(t *testing.T) {
 			c.Nodes[1].Wait = []byte(wait)
 			other.unchanged(func() {
 				_, err := c.Submit(other.ctx, other.e)
-				assert.ErrorIs(t, err, enginecore.ErrInvalidInput, name)
+				assert.ErrorIs(t, err, errorcode.InvalidInput, name)
 				assert.ErrorContains(t, err, name)
 			})
 		}
@@ -335,16 +336,16 @@ func TestCallsWithoutSigningSecret(t *testing.T) {
 		require.NoError(t, client.Do(l.ctx, client.B().Del().Key(l.e.Keys().WaitpointSecrets(l.p)).Build()).Error())
 		l.unchanged(func() {
 			_, err := l.e.Suspend(l.ctx, l.suspension(x, "ask", waitSpec{}))
-			assert.ErrorIs(t, err, enginecore.ErrHMACSecretNotInitialized)
+			assert.ErrorIs(t, err, errorcode.HMACSecretNotInitialized)
 			_, err = l.e.OpenWaitpoint(l.ctx, enginerpc.OpenWaitpointCall{
 				Partition: l.p, ExecutionID: x.ExecutionID, LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, AttemptID: x.AttemptID,
 				Step: "ask", WaitpointID: enginecore.WaitpointID(uuid.NewString()), WaitpointKey: "ask",
 			})
-			assert.ErrorIs(t, err, enginecore.ErrHMACSecretNotInitialized)
+			assert.ErrorIs(t, err, errorcode.HMACSecretNotInitialized)
 		})
 		submit := func() {
 			_, err := other.call(nil, map[string]waitSpec{"gate": {}}).Submit(l.ctx, l.e)
-			assert.ErrorIs(t, err, enginecore.ErrHMACSecretNotInitialized)
+			assert.ErrorIs(t, err, errorcode.HMACSecretNotInitialized)
 		}
 		submit() // stores the graph
 		l.unchanged(submit)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 )
@@ -285,9 +286,9 @@ func TestSteps(t *testing.T) {
 
 		l.unchanged(func() {
 			_, err = l.record(again, strings.Repeat("x", 257), "")
-			assert.ErrorIs(t, err, enginecore.ErrInvalidInput)
+			assert.ErrorIs(t, err, errorcode.InvalidInput)
 			_, err = l.record(again, "big", strings.Repeat("x", 1<<20+1))
-			assert.ErrorIs(t, err, enginecore.ErrJournalFull)
+			assert.ErrorIs(t, err, errorcode.JournalFull)
 			assert.ErrorContains(t, err, "1048576")
 		})
 		for i := range 255 {
@@ -296,9 +297,9 @@ func TestSteps(t *testing.T) {
 		}
 		l.unchanged(func() {
 			_, err = l.record(again, "too many", "")
-			assert.ErrorIs(t, err, enginecore.ErrJournalFull)
+			assert.ErrorIs(t, err, errorcode.JournalFull)
 			_, err = l.e.Suspend(l.ctx, l.suspension(again, "too many", waitSpec{}))
-			assert.ErrorIs(t, err, enginecore.ErrJournalFull)
+			assert.ErrorIs(t, err, errorcode.JournalFull)
 		})
 		b.Check(t, invariant.AnyTime)
 		l.end("task", "success")
@@ -323,7 +324,7 @@ func TestLargeJournal(t *testing.T) {
 		for i := range 5 {
 			_, err := l.record(x, fmt.Sprint("last-", i), strings.Repeat("x", 400_000))
 			if err != nil {
-				require.ErrorIs(t, err, enginecore.ErrJournalFull)
+				require.ErrorIs(t, err, errorcode.JournalFull)
 				break
 			}
 			want["once:"+fmt.Sprint("last-", i)] = 400_000

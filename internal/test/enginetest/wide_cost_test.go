@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 )
@@ -49,7 +49,7 @@ func TestCostOfWideGraphs(t *testing.T) {
 	const chunks = (width + 2 + 31) / 32
 	count(g, "graph and first run", 10*chunks+40, func() { g.wide(numbered(width)) })
 	again := *g.run
-	for p := (enginecore.Partition{}); p != g.p; {
+	for p := (keyspace.Partition{}); p != g.p; {
 		var err error
 		again.FlowID = newRunID()
 		p, err = g.e.FlowPartition(again.FlowID)

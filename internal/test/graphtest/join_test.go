@@ -12,11 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -159,7 +159,7 @@ func TestJoinIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		core := engine.ConnOf(b.Engine.Internal())
-		id := enginecore.FlowIDFor("ns", "f", "r")
+		id := keyspace.FlowIDFor("ns", "f", "r")
 		p, err := core.FlowPartition(id)
 		require.NoError(t, err)
 		for says, joins := range map[string][2]string{

@@ -28,13 +28,14 @@ var mayImport = map[string][]string{
 
 	// The API on top of the rooms of runtime.
 	"runtime": {
+		"internal/keyspace", "internal/keyprefix", "internal/errorcode", "internal/lualib",
 		"internal/waitreason",
 		"internal/eventkind",
 		"internal/describe",
 		"activity", "enginecore", "enginecore/embedded", "flow", "internal/layout", "internal/activitycontext",
 		"internal/activityspec",
 		"internal/auditlink", "internal/enginelink", "internal/enginerpc", "internal/errordetail", "internal/flowgraph",
-		"internal/recordtext", "internal/timetable", "lua", "fabrictype", "internal/admission", "internal/bulkjob",
+		"internal/recordtext", "internal/timetable", "fabrictype", "internal/admission", "internal/bulkjob",
 		"internal/contractcheck", "internal/engineurl", "internal/answer", "internal/engine", "internal/engine/batching", "internal/engine/feeds",
 		"internal/engine/observe", "internal/engine/retry", "internal/engine/transport", "internal/sleep",
 		"internal/explain", "internal/inspect",
@@ -51,37 +52,40 @@ var mayImport = map[string][]string{
 		"activity", "internal/activityspec", "internal/answerlog", "internal/auditlink", "internal/recordtext", "runtime",
 		"fabrictype",
 	},
-	"admin/backup":       {"enginecore", "internal/enginerpc", "internal/keycopy", "lua", "internal/engineurl"},
-	"admin/move":         {"enginecore", "internal/enginerpc", "internal/keycopy", "internal/engineurl"},
+	"admin/backup":       {"internal/keyprefix", "internal/lualib", "internal/enginerpc", "internal/keycopy", "internal/engineurl"},
+	"admin/move":         {"internal/keyprefix", "internal/enginerpc", "internal/keycopy", "internal/engineurl"},
 	"internal/engineurl": {"enginecore", "enginecore/embedded", "internal/enginerpc", "internal/engine", "internal/engine/transport"},
 	"interceptor":        {"activity", "internal/activitycontext", "internal/activityspec"},
 	"flowtest/runcheck":  {"internal/describe", "activity", "runtime", "fabrictype"},
 	"internal/queryurl":  {},
 	"internal/auditlink": {"fabrictype"},
 	"admin": {
-		"internal/engine", "internal/keeper",
+		"internal/errorcode", "internal/keyspace", "internal/recordstate", "internal/engine", "internal/keeper",
 		"enginecore", "internal/activityspec", "internal/auditlink", "internal/contractsignal", "internal/enginerpc",
 		"internal/hashrecord", "internal/keeperlag",
 		"internal/recordtext", "runtime", "fabrictype",
 	},
 
 	"flowtest": {
+		"internal/lualib",
 		"internal/eventkind",
 		"internal/engine",
 		"activity", "admin", "enginecore", "enginecore/embedded", "flow", "internal/activityspec", "internal/enginelink",
 		"internal/enginerpc",
-		"internal/flowgraph", "lua", "runtime",
+		"internal/flowgraph", "runtime",
 		"fabrictype", "interceptor", "flowtest/runcheck",
 	},
 
 	// The packages of runtime, from the top: inspect, which reads all of them; worker, with the packages below it, and
 	// keeper, which do not import each other; then the packages that both use; engine and dispatch at the bottom.
 	"internal/inspect": {
+		"internal/lualib",
 		"internal/findingcode",
-		"enginecore", "enginecore/embedded", "internal/enginerpc", "internal/keeperlag", "lua", "fabrictype",
+		"enginecore", "enginecore/embedded", "internal/enginerpc", "internal/keeperlag", "fabrictype",
 		"internal/engine", "internal/engine/observe", "internal/keeper",
 	},
 	"internal/worker": {
+		"internal/keyspace", "internal/errorcode",
 		"fabrictype",
 		"activity", "enginecore", "internal/admission", "internal/contractnode", "internal/dispatch",
 		"internal/engine", "internal/engine/observe", "internal/engine/retry", "internal/sleep", "internal/enginerpc",
@@ -91,23 +95,27 @@ var mayImport = map[string][]string{
 		"internal/worker/task",
 	},
 	"internal/worker/attempt": {
+		"internal/keyspace",
 		"activity", "internal/dispatch", "internal/engine", "internal/engine/observe", "internal/engine/retry",
 		"internal/enginerpc", "internal/worker/completion",
 		"internal/worker/lease",
 	},
 	"internal/worker/budget": {
+		"internal/keyspace", "internal/errorcode",
 		"fabrictype",
 		"activity", "enginecore", "flow", "internal/activitycontext", "internal/admission", "internal/engine/batching",
 		"internal/engine/observe", "internal/engine/retry",
 		"internal/enginerpc", "internal/flowgraph", "internal/submit", "internal/worker/attempt",
 	},
 	"internal/worker/child": {
+		"internal/keyspace", "internal/errorcode",
 		"activity", "enginecore", "flow", "internal/activityspec", "internal/engine", "internal/engine/retry",
 		"internal/sleep", "internal/enginerpc",
 		"internal/errordetail", "internal/flowgraph", "internal/submit", "internal/worker/attempt",
 		"internal/worker/budget", "internal/worker/completion", "internal/worker/journal", "internal/worker/lease",
 	},
 	"internal/worker/completion": {
+		"internal/keyspace", "internal/errorcode",
 		"activity", "enginecore", "internal/activitycontext", "internal/activityspec", "internal/dispatch",
 		"internal/engine", "internal/engine/batching", "internal/engine/observe", "internal/engine/retry",
 		"internal/enginerpc", "internal/recordtext", "internal/submit", "internal/worker/lease",
@@ -123,10 +131,12 @@ var mayImport = map[string][]string{
 		"internal/worker/lease",
 	},
 	"internal/worker/lease": {
+		"internal/errorcode",
 		"activity", "enginecore", "internal/dispatch", "internal/engine", "internal/engine/retry", "internal/sleep", "internal/enginerpc",
 	},
 	"internal/worker/output": {
-		"activity", "enginecore", "internal/activitycontext", "internal/engine", "internal/engine/observe",
+		"internal/errorcode",
+		"activity", "internal/activitycontext", "internal/engine", "internal/engine/observe",
 		"internal/engine/retry", "internal/sleep", "internal/enginerpc",
 		"internal/worker/attempt", "internal/worker/lease",
 	},
@@ -136,6 +146,7 @@ var mayImport = map[string][]string{
 		"internal/submit", "internal/worker/lease",
 	},
 	"internal/worker/renewal": {
+		"internal/keyspace",
 		"enginecore", "internal/engine", "internal/engine/observe", "internal/engine/retry", "internal/engine/transport",
 		"internal/sleep", "internal/enginerpc", "internal/worker/attempt",
 		"internal/worker/completion", "internal/worker/lease",
@@ -149,23 +160,27 @@ var mayImport = map[string][]string{
 		"internal/worker/output", "internal/worker/permit",
 	},
 	"internal/keeper": {
+		"internal/keyspace", "internal/errorcode",
 		"enginecore", "internal/enginerpc", "internal/hashrecord", "internal/stablehash",
 		"internal/admission", "internal/bulkjob", "internal/engine", "internal/engine/batching", "internal/engine/observe",
 		"internal/engine/retry", "internal/sleep", "internal/schedule",
 		"internal/submit",
 	},
 	"internal/bulkjob": {
+		"internal/keyspace", "internal/errorcode",
 		"enginecore", "internal/enginerpc", "fabrictype", "internal/admission", "internal/answer",
 		"internal/engine", "internal/engine/observe",
 		"internal/runsearch", "internal/submit",
 	},
 	"internal/explain": {"internal/waitreason", "internal/enginerpc", "internal/flowgraph", "internal/submit", "fabrictype"},
 	"internal/runsearch": {
+		"internal/keyspace",
 		"enginecore", "internal/enginerpc", "internal/engine", "internal/engine/batching", "internal/partitionmerge",
 	},
-	"internal/partitionmerge": {"enginecore"},
+	"internal/partitionmerge": {"internal/keyspace"},
 	"internal/answer":         {"internal/enginerpc", "internal/valueschema", "internal/engine"},
 	"internal/schedule": {
+		"internal/keyspace", "internal/errorcode",
 		"fabrictype",
 		"enginecore", "internal/enginerpc", "internal/flowgraph", "internal/recordtext", "internal/timetable",
 		"internal/engine", "internal/engine/batching", "internal/engine/observe", "internal/sleep",
@@ -174,6 +189,7 @@ var mayImport = map[string][]string{
 	// Contract mode: its backend is above the rooms that it shares with the whole library. No room imports it.
 	"contract": {"contract/internal/backend", "internal/engine"},
 	"contract/internal/backend": {
+		"internal/keyspace", "internal/errorcode",
 		"internal/eventkind",
 		"activity", "enginecore", "internal/activityspec", "internal/contractcheck", "internal/contractnode",
 		"internal/enginerpc", "internal/flowgraph", "internal/hashrecord",
@@ -182,19 +198,23 @@ var mayImport = map[string][]string{
 	},
 	"internal/contractcheck": {"enginecore", "internal/activityspec", "internal/flowgraph"},
 	"internal/contractnode": {
+		"internal/keyspace",
 		"enginecore", "internal/engine", "internal/enginerpc", "internal/hashrecord", "internal/submit",
 	},
 	"internal/admission": {
+		"internal/keyspace",
 		"enginecore", "internal/activityspec", "internal/enginerpc", "internal/hashrecord", "internal/stablehash",
 		"internal/engine", "internal/engine/batching", "internal/engine/observe", "internal/submit",
 	},
 	"internal/submit": {
+		"internal/keyspace", "internal/errorcode",
 		"fabrictype",
 		"activity", "enginecore", "flow", "internal/activitycontext", "internal/activityspec", "internal/enginerpc", "internal/flowgraph",
 		"internal/errordetail", "internal/recordtext", "internal/valueschema", "internal/engine", "internal/engine/batching",
 		"internal/engine/observe",
 	},
 	"internal/engine": {
+		"internal/keyspace", "internal/errorcode",
 		"internal/eventkind",
 		"activity", "enginecore", "enginecore/embedded", "internal/activityspec", "internal/auditlink",
 		"internal/engine/batching", "internal/engine/feeds", "internal/engine/observe", "internal/engine/transport",
@@ -205,14 +225,22 @@ var mayImport = map[string][]string{
 	"internal/engine/observe":   {"enginecore", "internal/enginerpc"},
 	"internal/engine/batching":  {"internal/enginerpc"},
 	"internal/engine/retry":     {"enginecore", "internal/enginerpc", "internal/sleep"},
-	"internal/engine/feeds":     {"enginecore", "internal/engine/batching", "internal/engine/retry", "internal/engine/transport", "internal/enginerpc", "internal/sleep"},
+	"internal/engine/feeds":     {"internal/keyspace", "enginecore", "internal/engine/batching", "internal/engine/retry", "internal/engine/transport", "internal/enginerpc", "internal/sleep"},
 	"internal/sleep":            {},
-	"internal/dispatch":         {"enginecore", "internal/enginerpc", "internal/stablehash"},
+	"internal/dispatch":         {"internal/keyspace", "enginecore", "internal/enginerpc", "internal/stablehash"},
 
 	// The engine: its words, its calls, its library, the server in this process.
-	"enginecore":         {},
-	"internal/enginerpc": {"enginecore", "internal/recordtext", "lua"},
-	"lua":                {},
+	"enginecore":           {"internal/keyprefix"},
+	"internal/keyspace":    {"enginecore"},
+	"internal/keyprefix":   {},
+	"internal/recordstate": {"fabrictype"},
+	"internal/errorcode":   {"enginecore"},
+	"internal/lualib":      {"lua"},
+	"internal/enginerpc": {
+		"enginecore", "fabrictype", "internal/errorcode", "internal/keyprefix", "internal/keyspace", "internal/lualib",
+		"internal/recordtext",
+	},
+	"lua": {},
 	"enginecore/embedded": {
 		"enginecore/embedded/internal/aof", "enginecore/embedded/internal/command", "enginecore/embedded/internal/datatype",
 		"enginecore/embedded/internal/dump", "enginecore/embedded/internal/glob", "enginecore/embedded/internal/keyspace",
@@ -246,11 +274,11 @@ var mayImport = map[string][]string{
 	// The HTTP API: its table of operations, and its client. Package server is a module of its own.
 	"api":                  {"fabrictype"},
 	"httpclient":           {"api", "internal/activityspec"},
-	"internal/serverstore": {"internal/engine", "enginecore", "internal/enginerpc"},
+	"internal/serverstore": {"internal/keyspace", "internal/errorcode", "internal/engine", "enginecore", "internal/enginerpc"},
 
 	// Packages that several of the above share.
 	"internal/activitycontext": {"fabrictype", "internal/activityspec"},
-	"internal/enginelink":      {"enginecore", "enginecore/embedded"},
+	"internal/enginelink":      {"enginecore/embedded"},
 	"internal/activityspec":    {"internal/recordtext"},
 	"internal/flowgraph":       {"activity", "internal/layout", "internal/activityspec"},
 	"internal/hashrecord":      {"enginecore"},
@@ -258,9 +286,9 @@ var mayImport = map[string][]string{
 	"internal/eventkind":       {"fabrictype"},
 	"internal/findingcode":     {"fabrictype"},
 	"internal/waitreason":      {"fabrictype"},
-	"internal/keeperlag":       {"enginecore", "internal/enginerpc"},
-	"internal/keycopy":         {"enginecore", "internal/enginerpc"},
-	"internal/queueread":       {"internal/engine", "admin", "enginecore", "internal/enginerpc", "internal/hashrecord", "runtime"},
+	"internal/keeperlag":       {"internal/keyspace", "enginecore", "internal/enginerpc"},
+	"internal/keycopy":         {"internal/keyspace", "enginecore", "internal/enginerpc"},
+	"internal/queueread":       {"internal/keyspace", "internal/engine", "admin", "enginecore", "internal/enginerpc", "internal/hashrecord", "runtime"},
 	"internal/errordetail":     {"internal/recordtext"},
 	"internal/recordtext":      {},
 	"internal/stablehash":      {},
@@ -268,27 +296,30 @@ var mayImport = map[string][]string{
 	"internal/valueschema":     {"internal/activityspec", "fabrictype"},
 	"internal/answerlog":       {"fabrictype", "internal/engine", "internal/auditlink", "runtime"},
 	"internal/contractsignal": {
+		"internal/keyspace", "internal/recordstate",
 		"enginecore", "internal/activityspec", "internal/enginerpc", "internal/recordtext", "internal/valueschema", "fabrictype",
 	},
 
 	// Commands, examples and test machinery.
-	"codegen":                  {"codegen/internal/luatext", "lua"},
+	"codegen":                  {"internal/lualib", "codegen/internal/luatext"},
 	"codegen/internal/luatext": {},
 	"bench": {
+		"internal/keyspace",
 		"fabrictype",
 		"internal/engine",
 		"activity", "enginecore", "flow", "internal/enginerpc", "internal/flowgraph", "internal/test/...", "runtime",
 	},
 	"examples/agent":            {"fabrictype", "activity", "flow", "runtime"},
 	"examples/approval":         {"contract", "activity", "enginecore/embedded", "flow", "runtime", "approvals", "fabrictype"},
-	"examples/dag-pipeline":     {"contract", "fabrictype", "activity", "enginecore", "flow", "runtime"},
+	"examples/dag-pipeline":     {"contract", "fabrictype", "activity", "flow", "runtime"},
 	"examples/order-processing": {"activity", "flow", "runtime", "fabrictype"},
 	"examples/etl":              {"activity", "flow", "runtime"},
 	"internal/test/...": {
+		"internal/errorcode", "internal/keyspace", "internal/lualib",
 		"fabrictype", "contract",
 		"internal/engine", "internal/keeper",
 		"activity", "admin", "enginecore", "enginecore/embedded", "flow", "internal/enginelink", "internal/enginerpc",
-		"internal/test/...", "lua", "runtime",
+		"internal/test/...", "runtime",
 	},
 	"internal/test/childtest":   {},
 	"internal/test/upgradetest": {},

@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -165,7 +166,7 @@ func (s *stage) executionID(place enginetest.RunPlace, node string) enginecore.E
 	if s.Contract() {
 		return place.ExecutionID(node)
 	}
-	return enginecore.NodeExecutionID(place.Partition, place.FlowID, ordinals[node])
+	return keyspace.NodeExecutionID(place.Partition, place.FlowID, ordinals[node])
 }
 
 // expand replaces the names of a command by keys and ids: $core:a, $id:a and so on mean the open run, $core:done.a the
@@ -182,7 +183,7 @@ func (s *stage) expand(word string) string {
 	place, node := s.place(node)
 	p, id := place.Partition, s.executionID(place, node)
 	lane := enginecore.LaneID("default")
-	edge := enginecore.EdgeIDFor(place.FlowID, "b", "d")
+	edge := keyspace.EdgeIDFor(place.FlowID, "b", "d")
 	switch name {
 	case "id":
 		return string(id)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 )
 
@@ -71,12 +73,12 @@ func (d *fixture) has(key, member string) bool {
 
 // damagedIndexes has the indexes that keepers read, each with a damaged member to enter.
 func (d *fixture) damagedIndexes() []damagedIndex {
-	p, keys := enginecore.Partition{Family: enginecore.FlowFamily}, d.keys
-	budgets := enginecore.Partition{Family: enginecore.BudgetFamily}
-	quotas := enginecore.Partition{Family: enginecore.QuotaFamily}
+	p, keys := keyspace.Partition{Family: keyspace.FlowFamily}, d.keys
+	budgets := keyspace.Partition{Family: keyspace.BudgetFamily}
+	quotas := keyspace.Partition{Family: keyspace.QuotaFamily}
 	wrong := func(key string) { d.do("SET", key, "no hash") }
 	execution := func(damaged bool) string {
-		id := enginecore.NewExecutionID(p)
+		id := keyspace.NewExecutionID(p)
 		if damaged {
 			wrong(keys.ExecCore(id))
 		}
@@ -99,12 +101,12 @@ func (d *fixture) damagedIndexes() []damagedIndex {
 		}
 	}
 	waitpoint := other(func(id string) string { return keys.WaitpointRecord(p, enginecore.WaitpointID(id)) })
-	schedule := other(func(id string) string { return keys.FfxSchedule(p, enginecore.ScheduleID(id)) })
+	schedule := other(func(id string) string { return keys.FfxSchedule(p, keyspace.ScheduleID(id)) })
 	budget := other(func(id string) string { return keys.BudgetRecord(budgets, enginecore.BudgetID(id)) })
 	quota := other(func(id string) string { return keys.QuotaRecord(quotas, enginecore.QuotaPolicyID(id)) })
 	gate := func(damaged bool) string { return "gate " + budget(damaged) }
 	group := func(damaged bool) string {
-		flow, member := enginecore.FlowID(uuid.NewString()), enginecore.NewExecutionID(p)
+		flow, member := enginecore.FlowID(uuid.NewString()), keyspace.NewExecutionID(p)
 		if damaged {
 			wrong(keys.FlowEdgegroup(flow, member))
 		}
@@ -158,9 +160,9 @@ func (d *fixture) damagedIndexes() []damagedIndex {
 		{"ZADD", "ffx.unused_graphs", "retention", keys.FfxUnusedGraphs(p),
 			other(func(id string) string { return keys.FfxGraph(p, id) }), served},
 		{"ZADD", "ffx.bulk_jobs_due", "bulk_job", keys.FfxBulkJobsDue(p),
-			other(func(id string) string { return keys.FfxBulkJob(p, enginecore.BulkJobID(id)) }), served},
+			other(func(id string) string { return keys.FfxBulkJob(p, keyspace.BulkJobID(id)) }), served},
 		{"ZADD", "ffx.run_keys_due", "run_key", keys.FfxRunKeysDue(p),
-			other(func(id string) string { return keys.FfxRunKeyOpen(p, enginecore.RunKeyID(id)) }), served},
+			other(func(id string) string { return keys.FfxRunKeyOpen(p, keyspace.RunKeyID(id)) }), served},
 		{"ZADD", "ffx.run_key_open", "run_key", keys.FfxRunKeyOpen(p, "shared"), flow, served},
 		{"ZADD", "ffx.run_key_queue", "run_key", keys.FfxRunKeyQueue(p, "shared"), flow, served},
 		{"SADD", "index.flow_index", "flow_projection", keys.IndexFlowIndex(p), flow, served},
@@ -302,21 +304,21 @@ func TestDamagedMembersOfLists(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newFixture(t, b)
-		p := enginecore.Partition{Family: enginecore.FlowFamily}
-		bad := enginecore.NewExecutionID(p)
+		p := keyspace.Partition{Family: keyspace.FlowFamily}
+		bad := keyspace.NewExecutionID(p)
 		d.do("SET", d.keys.ExecCore(bad), "no hash")
 		flow := enginecore.FlowID(uuid.NewString())
 		d.do("HSET", d.keys.FlowCore(p, flow), "public_flow_state", "cancelled", "cancel_reason", "enough")
-		member := d.create(admin.ExecutionSpec{ID: enginecore.NewExecutionID(p)})
+		member := d.create(admin.ExecutionSpec{ID: keyspace.NewExecutionID(p)})
 		d.do("SADD", d.keys.FlowPendingCancels(p, flow), string(bad), string(member))
 		d.do("ZADD", d.keys.IndexCancelBacklog(p), "1", string(flow))
 		_, err := b.RunKeeperTask(d.ctx, "cancel_backlog")
 		require.ErrorContains(t, err, string(bad))
 		x, err := d.Execution(d.ctx, member)
 		require.NoError(t, err)
-		require.Equal(t, enginecore.PublicCancelled, x.State)
+		require.Equal(t, fabrictype.NodeCancelled, x.State)
 
-		blocked := d.create(admin.ExecutionSpec{ID: enginecore.NewExecutionID(p)})
+		blocked := d.create(admin.ExecutionSpec{ID: keyspace.NewExecutionID(p)})
 		d.do("ZREM", d.keys.LaneEligible(p, "default"), string(blocked))
 		d.do("ZADD", d.keys.LaneBlockedRoute(p, "default"), "1", string(blocked))
 		d.do("HSET", d.keys.ExecCore(blocked), "eligibility_state", "blocked_by_route", "blocking_reason",

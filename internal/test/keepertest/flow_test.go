@@ -8,7 +8,9 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 )
@@ -57,7 +59,7 @@ func TestFlowProjection(t *testing.T) {
 		require.NoError(t, err)
 		require.Zero(t, before.UpdatedAt)
 
-		stands := func(state enginecore.FlowState, want map[enginecore.PublicState]int) {
+		stands := func(state string, want map[fabrictype.NodeState]int) {
 			t.Helper()
 			require.EqualValues(t, 1, d.run("flow_projection").Done)
 			s, err := d.FlowSummary(d.ctx, id)
@@ -70,22 +72,22 @@ func TestFlowProjection(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, s.UpdatedAt, again.UpdatedAt)
 		}
-		stands("blocked", map[enginecore.PublicState]int{"waiting": 1, "waiting_children": 2})
+		stands("blocked", map[fabrictype.NodeState]int{"waiting": 1, "waiting_children": 2})
 		x := d.Claim(members[0], 0)
-		stands("running", map[enginecore.PublicState]int{"active": 1, "waiting_children": 2})
+		stands("running", map[fabrictype.NodeState]int{"active": 1, "waiting_children": 2})
 		d.Complete(x, "done")
 		d.run("dependency_reconciliation")
 		d.Complete(d.Claim(members[1], 0), "done")
 		d.run("dependency_reconciliation")
-		stands("open", map[enginecore.PublicState]int{"completed": 2, "waiting": 1})
+		stands("open", map[fabrictype.NodeState]int{"completed": 2, "waiting": 1})
 		_, err = d.CancelExecution(d.ctx, members[2], "enough")
 		require.NoError(t, err)
-		stands("failed", map[enginecore.PublicState]int{"completed": 2, "cancelled": 1})
+		stands("failed", map[fabrictype.NodeState]int{"completed": 2, "cancelled": 1})
 		_, err = d.ReplayExecution(d.ctx, members[2])
 		require.NoError(t, err)
-		stands("open", map[enginecore.PublicState]int{"completed": 2, "waiting": 1})
+		stands("open", map[fabrictype.NodeState]int{"completed": 2, "waiting": 1})
 		d.Complete(d.Claim(members[2], 0), "done")
-		stands("completed", map[enginecore.PublicState]int{"completed": 3})
+		stands("completed", map[fabrictype.NodeState]int{"completed": 3})
 
 		s, err := d.FlowSummary(d.ctx, empty)
 		require.NoError(t, err)
@@ -99,7 +101,7 @@ func TestProjectionInSteps(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newFixture(t, b)
-		p := enginecore.Partition{Family: enginecore.FlowFamily, Index: 2}
+		p := keyspace.Partition{Family: keyspace.FlowFamily, Index: 2}
 		const flows, size = 30, 1200
 		var ids []enginecore.FlowID
 		for i := 0; len(ids) < flows; i++ {
@@ -110,11 +112,11 @@ func TestProjectionInSteps(t *testing.T) {
 			ids = append(ids, id)
 			_, _, err := d.CreateFlow(d.ctx, admin.FlowSpec{ID: id, Kind: "test"})
 			require.NoError(t, err)
-			d.do("SADD", d.keys.FlowMembers(p, id), string(enginecore.NewExecutionID(p)))
+			d.do("SADD", d.keys.FlowMembers(p, id), string(keyspace.NewExecutionID(p)))
 		}
 		words := []string{"SADD", d.keys.FlowMembers(p, ids[0])}
 		for range size - 1 {
-			words = append(words, string(enginecore.NewExecutionID(p)))
+			words = append(words, string(keyspace.NewExecutionID(p)))
 		}
 		d.do(words...)
 		projected, steps := int64(0), 0

@@ -10,9 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -23,7 +24,7 @@ func TestUnusedGraphs(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newFixture(t, b)
-		p := enginecore.Partition{Family: enginecore.FlowFamily}
+		p := keyspace.Partition{Family: keyspace.FlowFamily}
 		abandoned := strings.Repeat("ab", 16)
 		put := chain(p, abandoned, 40)
 		_, err := d.core.PutGraph(d.ctx, put[0])
@@ -43,7 +44,7 @@ func TestUnusedGraphs(t *testing.T) {
 		b.Check(t, invariant.AnyTime)
 
 		// The index is of the time at which a graph goes.
-		past := func(p enginecore.Partition) {
+		past := func(p keyspace.Partition) {
 			for _, hash := range strings.Fields(d.unused(p)) {
 				require.EqualValues(t, 0, d.count("ZADD", d.keys.FfxUnusedGraphs(p), "5", hash))
 			}
@@ -66,7 +67,7 @@ func TestUnusedGraphs(t *testing.T) {
 		require.NoError(t, err)
 		submit := enginerpc.SubmitCall{
 			Partition: p, Graph: abandoned, GraphHash: "h", FlowName: "chain",
-			Runs: []enginerpc.SubmitRun{{FlowID: enginecore.FlowIDFor("test", "chain", "x"), RunID: "x"}},
+			Runs: []enginerpc.SubmitRun{{FlowID: keyspace.FlowIDFor("test", "chain", "x"), RunID: "x"}},
 		}
 		_, err = d.core.Submit(d.ctx, submit)
 		require.NoError(t, err)
@@ -75,7 +76,7 @@ func TestUnusedGraphs(t *testing.T) {
 	})
 }
 
-func (d *fixture) unused(p enginecore.Partition) string {
+func (d *fixture) unused(p keyspace.Partition) string {
 	d.t.Helper()
 	hashes, err := d.do("ZRANGE", d.keys.FfxUnusedGraphs(p), "0", "-1").AsStrSlice()
 	require.NoError(d.t, err)
@@ -83,7 +84,7 @@ func (d *fixture) unused(p enginecore.Partition) string {
 }
 
 // chain returns the calls that store a chain of count nodes.
-func chain(p enginecore.Partition, hash string, count int) []enginerpc.PutGraphCall {
+func chain(p keyspace.Partition, hash string, count int) []enginerpc.PutGraphCall {
 	var calls []enginerpc.PutGraphCall
 	edge := func(ordinal int) []byte { return []byte{byte(ordinal), byte(ordinal >> 8), 0} }
 	for first := 1; first <= count; first += 32 {
@@ -110,7 +111,7 @@ func TestBadGraphs(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newFixture(t, b)
-		p := enginecore.Partition{Family: enginecore.FlowFamily}
+		p := keyspace.Partition{Family: keyspace.FlowFamily}
 		hash := strings.Repeat("0", 32)
 		for _, w := range []struct {
 			says  string
@@ -153,7 +154,7 @@ func TestBadGraphs(t *testing.T) {
 			call := chain(p, hash, 3)[0]
 			w.spoil(&call)
 			_, err := d.core.PutGraph(d.ctx, call)
-			require.ErrorIs(t, err, enginecore.ErrInvalidInput, w.says)
+			require.ErrorIs(t, err, errorcode.InvalidInput, w.says)
 			require.ErrorContains(t, err, w.says)
 			require.Empty(t, d.keysLike("graph"), w.says)
 		}
@@ -174,12 +175,12 @@ func TestBadGraphs(t *testing.T) {
 
 		submit := enginerpc.SubmitCall{
 			Partition: p, Graph: hash, GraphHash: "h", FlowName: "chain",
-			Runs:   []enginerpc.SubmitRun{{FlowID: enginecore.FlowIDFor("test", "chain", "x")}},
+			Runs:   []enginerpc.SubmitRun{{FlowID: keyspace.FlowIDFor("test", "chain", "x")}},
 			Limits: []enginerpc.SubmitLimit{{Run: 1, Node: 71, Text: `[{"name":"x","max":1}]`}},
 		}
 		before := d.keysLike(p.Tag())
 		_, err = d.core.Submit(d.ctx, submit)
-		require.ErrorIs(t, err, enginecore.ErrInvalidInput)
+		require.ErrorIs(t, err, errorcode.InvalidInput)
 		require.ElementsMatch(t, before, d.keysLike(p.Tag()))
 	})
 }
@@ -206,7 +207,7 @@ func TestUnusedWorkerNumbersAreRemoved(t *testing.T) {
 		require.NoError(t, err)
 		return run
 	}
-	workers := d.keys.FfxWorkers(enginecore.Partition{Family: enginecore.FlowFamily})
+	workers := d.keys.FfxWorkers(keyspace.Partition{Family: keyspace.FlowFamily})
 	first := b.Worker(t, []activity.Handler{hold})
 	_, err = start(1).Result(d.ctx)
 	require.NoError(t, err)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -34,8 +34,8 @@ func TestKeyReconciliation(t *testing.T) {
 		_, err = runtime.Schedule(d.ctx, b.Client, "nightly", def, 1, runtime.ScheduleConfig{Every: 24 * time.Hour})
 		require.NoError(t, err)
 		p, keys := place.Partition, d.keys
-		beside := enginecore.Partition{Family: enginecore.FlowFamily, Index: (p.Index + 1) % 4}
-		d.create(admin.ExecutionSpec{ID: enginecore.NewExecutionID(beside)})
+		beside := keyspace.Partition{Family: keyspace.FlowFamily, Index: (p.Index + 1) % 4}
+		d.create(admin.ExecutionSpec{ID: keyspace.NewExecutionID(beside)})
 		require.Zero(t, d.run("key_reconciliation").Done)
 		nobody := "00000000-0000-0000-0000-000000000000"
 		id := string(b.Node(t, place, "only"))
@@ -69,17 +69,17 @@ func TestKeyReconciliation(t *testing.T) {
 }
 
 // schedule finds the only schedule.
-func (d *fixture) schedule() (enginecore.Partition, enginecore.ScheduleID) {
+func (d *fixture) schedule() (keyspace.Partition, keyspace.ScheduleID) {
 	d.t.Helper()
 	for _, p := range d.core.Partitioning().FlowPartitions() {
 		ids, err := d.do("SMEMBERS", d.keys.FfxSchedules(p)).AsStrSlice()
 		require.NoError(d.t, err)
 		if len(ids) > 0 {
-			return p, enginecore.ScheduleID(ids[0])
+			return p, keyspace.ScheduleID(ids[0])
 		}
 	}
 	d.t.Fatal("no schedule exists")
-	return enginecore.Partition{}, ""
+	return keyspace.Partition{}, ""
 }
 
 // A list longer than the limit of a call is processed to its end, also in the background.
@@ -87,7 +87,7 @@ func TestLongStaleList(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newFixture(t, b)
-		p := enginecore.Partition{Family: enginecore.FlowFamily, Index: 1}
+		p := keyspace.Partition{Family: keyspace.FlowFamily, Index: 1}
 		words := []string{"ZADD", d.keys.FfxRuns(p, "gone")}
 		for i := range 1000 {
 			words = append(words, "5", fmt.Sprintf("00000000-0000-0000-0000-%012d", i))

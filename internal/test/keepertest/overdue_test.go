@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/admin"
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 )
 
@@ -20,7 +21,7 @@ func TestDueTimesOfContractPrograms(t *testing.T) {
 		_, err := d.RotateSecret(d.ctx, admin.Secret{KID: "k1", Hex: "00112233445566778899aabbccddeeff"}, time.Hour)
 		require.NoError(t, err)
 		id := d.create(admin.ExecutionSpec{})
-		p, err := id.Partition()
+		p, err := keyspace.PartitionOf(id)
 		require.NoError(t, err)
 		x := d.Claim(id, 0)
 		ahead := d.OpenAhead(x)
@@ -50,7 +51,7 @@ func TestDueTimesOfContractPrograms(t *testing.T) {
 		}
 		state, err := d.ExecutionState(d.ctx, id)
 		require.NoError(t, err)
-		require.Equal(t, enginecore.PublicFailed, state)
+		require.Equal(t, fabrictype.NodeFailed, state)
 		require.Equal(t, "closed", d.text("HGET", d.keys.WaitpointRecord(p, ahead.WaitpointID), "state"))
 		after, err := d.Budget(d.ctx, budget)
 		require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 )
@@ -18,7 +19,7 @@ import (
 type office struct {
 	*fixture
 	id enginecore.QuotaPolicyID
-	at enginecore.Partition
+	at keyspace.Partition
 }
 
 func (d *fixture) office(n admin.QuotaSpec) *office {
@@ -61,7 +62,7 @@ func TestQuotaReconciliation(t *testing.T) {
 			ids = append(ids, d.create(admin.ExecutionSpec{}))
 		}
 		ended, running, waiting, forgotten, next := ids[0], ids[1], ids[2], ids[3], ids[4]
-		gone := enginecore.NewExecutionID(enginecore.Partition{Family: enginecore.FlowFamily})
+		gone := keyspace.NewExecutionID(keyspace.Partition{Family: keyspace.FlowFamily})
 		for _, id := range []enginecore.ExecutionID{ended, running, waiting, forgotten, gone} {
 			require.Equal(t, enginerpc.StatusAdmitted, o.admit(id))
 		}
@@ -172,7 +173,7 @@ func TestQuotasInSteps(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newFixture(t, b)
-		at := enginecore.Partition{Family: enginecore.QuotaFamily, Index: 0}
+		at := keyspace.Partition{Family: keyspace.QuotaFamily, Index: 0}
 		want, quotas := 0, 0
 		for i := 0; quotas < 5; i++ {
 			id := enginecore.QuotaPolicyID(fmt.Sprintf("00000000-0000-0000-0000-%012d", i))
@@ -182,7 +183,7 @@ func TestQuotasInSteps(t *testing.T) {
 			o := d.office(admin.QuotaSpec{ID: id, Window: time.Hour, MaxConcurrent: 1000})
 			words := []string{"SADD", d.keys.QuotaAdmittedSet(o.at, o.id)}
 			for range 300 * quotas {
-				words = append(words, string(enginecore.NewExecutionID(enginecore.Partition{Family: enginecore.FlowFamily, Index: 1})))
+				words = append(words, string(keyspace.NewExecutionID(keyspace.Partition{Family: keyspace.FlowFamily, Index: 1})))
 				want++
 			}
 			if len(words) > 2 {

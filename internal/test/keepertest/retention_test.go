@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -24,7 +25,7 @@ func (d *fixture) age(id enginecore.ExecutionID, by time.Duration) {
 	d.t.Helper()
 	now, err := d.core.Now(d.ctx)
 	require.NoError(d.t, err)
-	p, err := id.Partition()
+	p, err := keyspace.PartitionOf(id)
 	require.NoError(d.t, err)
 	at := fmt.Sprint(now.Add(-by).UnixMilli())
 	require.EqualValues(d.t, 0, d.count("HSET", d.keys.ExecCore(id), "completed_at", at))
@@ -176,7 +177,7 @@ func TestRetentionInSteps(t *testing.T) {
 		// As many attempts as the keys of several calls.
 		const attempts = 700
 		d.do("HSET", d.keys.ExecCore(id), "total_attempt_count", fmt.Sprint(attempts))
-		p, err := id.Partition()
+		p, err := keyspace.PartitionOf(id)
 		require.NoError(t, err)
 		d.do("SET", d.keys.StreamFrames(id, attempts-1), "frames")
 		reply, err := d.core.Trim(d.ctx, enginerpc.TrimCall{Partition: p, Limit: 100})

@@ -7,7 +7,10 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/recordstate"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 )
@@ -17,7 +20,7 @@ import (
 type race struct {
 	*fixture
 	flow  enginecore.FlowID
-	at    enginecore.Partition
+	at    keyspace.Partition
 	ups   []enginecore.ExecutionID
 	last  enginecore.ExecutionID
 	tuple string
@@ -84,16 +87,16 @@ func TestSiblingCancelReconciliation(t *testing.T) {
 		require.False(t, other.owes())
 		state, err := d.ExecutionState(d.ctx, other.ups[1])
 		require.NoError(t, err)
-		require.Equal(t, enginecore.PublicCancelled, state)
-		s := func() enginecore.FlowState {
+		require.Equal(t, fabrictype.NodeCancelled, state)
+		s := func() string {
 			d.run("flow_projection")
 			s, err := d.FlowSummary(d.ctx, other.flow)
 			require.NoError(t, err)
 			return s.State
 		}
-		require.Equal(t, enginecore.FlowOpen, s())
+		require.Equal(t, recordstate.FlowOpen, s())
 		d.Complete(d.Claim(other.last, 0), "done")
-		require.Equal(t, enginecore.FlowCompleted, s(), "no node needed the cancelled one")
+		require.Equal(t, recordstate.FlowCompleted, s(), "no node needed the cancelled one")
 		b.Check(t, invariant.AnyTime)
 	})
 }
@@ -110,7 +113,7 @@ func TestUnlistedSiblingCancelIsRepaired(t *testing.T) {
 		require.Positive(t, d.run("sibling_cancel_dispatch").Done)
 		state, err := d.ExecutionState(d.ctx, r.ups[1])
 		require.NoError(t, err)
-		require.Equal(t, enginecore.PublicCancelled, state)
+		require.Equal(t, fabrictype.NodeCancelled, state)
 		require.Empty(t, d.run("index_reconciliation").Repaired)
 	})
 }

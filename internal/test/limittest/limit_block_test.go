@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
@@ -27,7 +28,7 @@ func TestFreedPermitIsHandedOnAtOnce(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		core := engine.ConnOf(b.Engine.Internal())
-		id := enginecore.QuotaIDFor("test", "handed on", "")
+		id := keyspace.QuotaIDFor("test", "handed on", "")
 		partition, err := core.Partitioning().QuotaPartition(id)
 		require.NoError(t, err)
 		call := enginerpc.ExchangeCall{Partition: partition, QuotaPolicyID: id, Name: "handed on", Cap: 2, Want: 2}
@@ -126,7 +127,7 @@ func TestPermitBlocks_FollowTheModel(t *testing.T) {
 		}
 		for round := range 6 {
 			m := &modelBlocks{cap: 1 + r.Int64N(20), held: make(map[string]int64), seq: make(map[string]int64), running: make(map[string]bool)}
-			id := enginecore.QuotaIDFor("model", "blocks", strconv.Itoa(round))
+			id := keyspace.QuotaIDFor("model", "blocks", strconv.Itoa(round))
 			partition, err := core.Partitioning().QuotaPartition(id)
 			require.NoError(t, err)
 			for i := range 120 {

@@ -18,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
@@ -31,7 +32,7 @@ type brittle struct {
 	core    *enginerpc.Conn
 	request enginerpc.ClaimRequest
 	// namespace is the namespace of the bench.
-	namespace enginecore.Namespace
+	namespace keyspace.Namespace
 }
 
 func newBrittle(ctx context.Context, t *testing.T, b *enginetest.Bench) *brittle {
@@ -73,7 +74,7 @@ func (x *brittle) claimAhead() enginerpc.ClaimedExecution {
 }
 
 func (x *brittle) quota() enginecore.QuotaPolicyID {
-	return enginecore.QuotaIDFor(x.namespace, "one", "")
+	return keyspace.QuotaIDFor(x.namespace, "one", "")
 }
 
 // hold requests or returns permits of the block of the limit "one".
@@ -115,7 +116,7 @@ func (x *brittle) ask(candidates []enginerpc.Candidate) []enginerpc.Place {
 
 func (x *brittle) admit(place enginerpc.Place) enginerpc.ClaimedExecution {
 	id := enginecore.ExecutionID(place.Execution)
-	p, err := id.Partition()
+	p, err := keyspace.PartitionOf(id)
 	require.NoError(x.t, err)
 	x.request.ClaimID = uuid.NewString()
 	reply, err := x.core.Admit(x.ctx, enginerpc.AdmitCall{
@@ -127,7 +128,7 @@ func (x *brittle) admit(place enginerpc.Place) enginerpc.ClaimedExecution {
 }
 
 func (x *brittle) complete(claimed enginerpc.ClaimedExecution) {
-	p, err := claimed.ExecutionID.Partition()
+	p, err := keyspace.PartitionOf(claimed.ExecutionID)
 	require.NoError(x.t, err)
 	request := x.request
 	request.Count = 0
@@ -295,7 +296,7 @@ func TestQuotaModel(t *testing.T) {
 				cap: 1 + r.IntN(5), rate: 40 + r.IntN(100), holders: make(map[string]int64), counted: make(map[string]int),
 				reserved: round%2 == 1,
 			}
-			id := enginecore.QuotaIDFor("model", "quota", strconv.Itoa(round))
+			id := keyspace.QuotaIDFor("model", "quota", strconv.Itoa(round))
 			partition, err := core.Partitioning().QuotaPartition(id)
 			require.NoError(t, err)
 			scores := make(map[string]int)
@@ -357,7 +358,7 @@ func TestQuotaWindow(t *testing.T) {
 		ctx := enginetest.Context(t)
 		core := engine.ConnOf(b.Engine.Internal())
 		const most, window = 8, 200 * time.Millisecond
-		id := enginecore.QuotaIDFor("model", "window", "")
+		id := keyspace.QuotaIDFor("model", "window", "")
 		partition, err := core.Partitioning().QuotaPartition(id)
 		require.NoError(t, err)
 		type span struct{ from, to time.Time }

@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -266,7 +266,7 @@ func TestReservedPermits(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		p := &places{t: t, ctx: enginetest.Context(t), core: engine.ConnOf(b.Engine.Internal())}
-		id := enginecore.QuotaIDFor("test", "reserved", "")
+		id := keyspace.QuotaIDFor("test", "reserved", "")
 		partition, err := p.core.Partitioning().QuotaPartition(id)
 		require.NoError(t, err)
 		p.call = enginerpc.ExchangeCall{
@@ -302,7 +302,7 @@ func TestUnusedPermitAfterAStart(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		p := &places{t: t, ctx: enginetest.Context(t), core: engine.ConnOf(b.Engine.Internal())}
-		id := enginecore.QuotaIDFor("test", "late", "")
+		id := keyspace.QuotaIDFor("test", "late", "")
 		partition, err := p.core.Partitioning().QuotaPartition(id)
 		require.NoError(t, err)
 		p.call = enginerpc.ExchangeCall{
@@ -339,7 +339,7 @@ func TestWindowsOfDifferentLength(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		p := &places{t: t, ctx: enginetest.Context(t), core: engine.ConnOf(b.Engine.Internal())}
-		id := enginecore.QuotaIDFor("test", "lengths", "")
+		id := keyspace.QuotaIDFor("test", "lengths", "")
 		partition, err := p.core.Partitioning().QuotaPartition(id)
 		require.NoError(t, err)
 		declare := func(n int64, per time.Duration) {

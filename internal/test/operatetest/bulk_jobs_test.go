@@ -17,6 +17,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -214,7 +216,7 @@ func TestBulkJobOfKilledKeeper(t *testing.T) {
 	_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "x"}, runtime.BulkOptions{ID: "j"})
 	require.NoError(t, err)
 	core := engine.ConnOf(b.Engine.Internal())
-	id := enginecore.BulkJobIDFor("default", "j")
+	id := keyspace.BulkJobIDFor("default", "j")
 	p, err := core.Partitioning().BulkJobPartition(id)
 	require.NoError(t, err)
 	_, err = core.TakeBulkJob(ctx, enginerpc.TakeBulkJobCall{Partition: p, BulkJobID: id, Claimant: "killed"})
@@ -236,7 +238,7 @@ func TestBulkJobOfKilledKeeper(t *testing.T) {
 	_, err = core.SaveBulkJob(ctx, enginerpc.SaveBulkJobCall{
 		Partition: p, BulkJobID: id, Claimant: "killed", Progress: []byte("{}"),
 	})
-	require.ErrorIs(t, err, enginecore.ErrBulkJobTaken)
+	require.ErrorIs(t, err, errorcode.BulkJobTaken)
 	// A week later, the record goes.
 	clock.Jump(7*24*time.Hour + time.Minute)
 	_, err = b.RunKeeperTask(ctx, "bulk_job")
@@ -258,12 +260,12 @@ func TestBulkJobIsTakenOver(t *testing.T) {
 			_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "x"}, runtime.BulkOptions{ID: "j"})
 			require.NoError(t, err)
 			core := engine.ConnOf(b.Engine.Internal())
-			id := enginecore.BulkJobIDFor("default", "j")
+			id := keyspace.BulkJobIDFor("default", "j")
 			p, err := core.Partitioning().BulkJobPartition(id)
 			require.NoError(t, err)
 			reply, err := core.Keep(ctx, enginerpc.KeepCall{Partition: p, Limit: 100, Keeper: "killed"})
 			require.NoError(t, err)
-			require.Equal(t, []enginecore.BulkJobID{id}, reply.BulkJobs)
+			require.Equal(t, []keyspace.BulkJobID{id}, reply.BulkJobs)
 			if !told {
 				_, err = core.TakeBulkJob(ctx, enginerpc.TakeBulkJobCall{Partition: p, BulkJobID: id, Claimant: "killed"})
 				require.NoError(t, err)
@@ -320,7 +322,7 @@ func TestBulkJobCountsTheRunOfAKilledKeeper(t *testing.T) {
 			_, err := b.Client.StartBulkJob(ctx, c.query, c.action, runtime.BulkOptions{ID: "j", Most: 3})
 			require.NoError(t, err)
 			core := engine.ConnOf(b.Engine.Internal())
-			id := enginecore.BulkJobIDFor("default", "j")
+			id := keyspace.BulkJobIDFor("default", "j")
 			p, err := core.Partitioning().BulkJobPartition(id)
 			require.NoError(t, err)
 			_, err = core.TakeBulkJob(ctx, enginerpc.TakeBulkJobCall{Partition: p, BulkJobID: id, Claimant: "killed"})
@@ -408,13 +410,13 @@ func TestBulkJobStoppedWhileTaken(t *testing.T) {
 		_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, runtime.BulkOptions{ID: "j"})
 		require.NoError(t, err)
 		core := engine.ConnOf(b.Engine.Internal())
-		id := enginecore.BulkJobIDFor("default", "j")
+		id := keyspace.BulkJobIDFor("default", "j")
 		p, err := core.Partitioning().BulkJobPartition(id)
 		require.NoError(t, err)
 		_, err = core.TakeBulkJob(ctx, enginerpc.TakeBulkJobCall{Partition: p, BulkJobID: id, Claimant: "one"})
 		require.NoError(t, err)
 		_, err = core.TakeBulkJob(ctx, enginerpc.TakeBulkJobCall{Partition: p, BulkJobID: id, Claimant: "two"})
-		require.ErrorIs(t, err, enginecore.ErrBulkJobTaken)
+		require.ErrorIs(t, err, errorcode.BulkJobTaken)
 		require.NoError(t, b.Client.StopBulkJob(ctx, "j"))
 		reply, err := core.SaveBulkJob(ctx, enginerpc.SaveBulkJobCall{
 			Partition: p, BulkJobID: id, Claimant: "one", Progress: []byte(`{"done":1}`), Completed: true,
@@ -422,7 +424,7 @@ func TestBulkJobStoppedWhileTaken(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "stopped", reply.State)
 		_, err = core.TakeBulkJob(ctx, enginerpc.TakeBulkJobCall{Partition: p, BulkJobID: id, Claimant: "one"})
-		require.ErrorIs(t, err, enginecore.ErrBulkJobOver)
+		require.ErrorIs(t, err, errorcode.BulkJobOver)
 		job, err := b.Client.DescribeBulkJob(ctx, "j")
 		require.NoError(t, err)
 		require.Equal(t, fabrictype.BulkStopped, job.State)

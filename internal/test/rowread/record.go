@@ -13,6 +13,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // Record returns the record of an execution: its hash, or the fields from its row, its graph and its run under the
@@ -22,7 +23,7 @@ func Record(ctx context.Context, client rueidis.Client, keys enginerpc.Keys, id 
 	if ordinal == 0 {
 		return hash(ctx, client, keys.ExecCore(id))
 	}
-	p, err := id.Partition()
+	p, err := keyspace.PartitionOf(id)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +88,7 @@ func hash(ctx context.Context, client rueidis.Client, key string) (map[string]st
 }
 
 // Open returns how many nodes of a run have not ended.
-func Open(ctx context.Context, client rueidis.Client, keys enginerpc.Keys, p enginecore.Partition, flow enginecore.FlowID) (int, error) {
+func Open(ctx context.Context, client rueidis.Client, keys enginerpc.Keys, p keyspace.Partition, flow enginecore.FlowID) (int, error) {
 	nodes, err := client.Do(ctx, client.B().Get().Key(keys.FlowNodes(p, flow)).Build()).ToString()
 	if err != nil {
 		return 0, err
@@ -97,7 +98,7 @@ func Open(ctx context.Context, client rueidis.Client, keys enginerpc.Keys, p eng
 }
 
 // SetOpen writes how many nodes of a run have not ended.
-func SetOpen(ctx context.Context, client rueidis.Client, keys enginerpc.Keys, p enginecore.Partition, flow enginecore.FlowID, n int) error {
+func SetOpen(ctx context.Context, client rueidis.Client, keys enginerpc.Keys, p keyspace.Partition, flow enginecore.FlowID, n int) error {
 	column := RunHeadColumns["open"]
 	text := string(binary.LittleEndian.AppendUint32(nil, uint32(n)))
 	return client.Do(ctx, client.B().Setrange().Key(keys.FlowNodes(p, flow)).Offset(int64(column[0])).Value(text).Build()).Error()
@@ -141,7 +142,7 @@ func Set(ctx context.Context, client rueidis.Client, keys enginerpc.Keys, id eng
 	if ordinal == 0 {
 		return client.Do(ctx, client.B().Hset().Key(keys.ExecCore(id)).FieldValue().FieldValue(field, value).Build()).Error()
 	}
-	p, err := id.Partition()
+	p, err := keyspace.PartitionOf(id)
 	if err != nil {
 		return err
 	}

@@ -16,11 +16,13 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // Run describes a run. Its zero value lacks ids and nodes.
 type Run struct {
-	Partition       enginecore.Partition
+	Partition       keyspace.Partition
 	FlowID          enginecore.FlowID
 	FlowName, RunID string
 	Namespace       string
@@ -58,7 +60,7 @@ func (r *Run) Ordinal(node string) int {
 
 // ExecutionID is the execution id of a node.
 func (r *Run) ExecutionID(node string) enginecore.ExecutionID {
-	return enginecore.NodeExecutionID(r.Partition, r.FlowID, r.Ordinal(node))
+	return keyspace.NodeExecutionID(r.Partition, r.FlowID, r.Ordinal(node))
 }
 
 // graph returns the calls that store the graph, and its hash.
@@ -136,7 +138,7 @@ func (r *Run) Call() enginerpc.SubmitCall {
 func (r *Run) Submit(ctx context.Context, conn *enginerpc.Conn) (existed bool, err error) {
 	call := r.Call()
 	reply, err := conn.Submit(ctx, call)
-	if errors.Is(err, enginecore.ErrGraphUnknown) {
+	if errors.Is(err, errorcode.GraphUnknown) {
 		puts, _ := r.graph()
 		for _, put := range puts {
 			if _, err := conn.PutGraph(ctx, put); err != nil {
@@ -158,9 +160,9 @@ func (r *Run) Submit(ctx context.Context, conn *enginerpc.Conn) (existed bool, e
 		return false, nil
 	case string(enginerpc.StatusAlreadySatisfied), "purged":
 		return true, nil
-	case string(enginecore.ErrFlowIDConflict):
+	case string(errorcode.FlowIDConflict):
 		refusal.Details = []string{o.What, o.Stored, o.Given}
-	case string(enginecore.ErrFireTooLate):
+	case string(errorcode.FireTooLate):
 		refusal.Details = []string{o.Stored, o.Given}
 	}
 	return false, refusal

@@ -15,6 +15,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/runsubmit"
@@ -196,19 +198,19 @@ func TestLateSubmission(t *testing.T) {
 		core := engine.ConnOf(b.Engine.Internal())
 		now, err := core.Now(enginetest.Context(t))
 		require.NoError(t, err)
-		flowID := enginecore.FlowIDFor("default", "report", "late")
+		flowID := keyspace.FlowIDFor("default", "report", "late")
 		p, err := core.FlowPartition(flowID)
 		require.NoError(t, err)
 		late := runsubmit.Run{
 			Partition: p, FlowID: flowID, FlowName: "report", RunID: "late", Namespace: "default", GraphHash: "x", InputHash: "y",
 			Definition: []byte("{}"), Nodes: []enginerpc.PutGraphNode{{Name: "n", Kind: "k", LaneID: "default", Policy: []byte("{}")}},
 			Fires: []enginerpc.SubmitFire{{
-				ScheduleID: enginecore.ScheduleIDFor("default", "s"), Name: "s", Incarnation: "1", Serial: 1, FireAt: now,
+				ScheduleID: keyspace.ScheduleIDFor("default", "s"), Name: "s", Incarnation: "1", Serial: 1, FireAt: now,
 				StartBefore: now.Add(-time.Millisecond),
 			}},
 		}
 		_, err = late.Submit(enginetest.Context(t), core)
-		require.ErrorIs(t, err, enginecore.ErrFireTooLate)
+		require.ErrorIs(t, err, errorcode.FireTooLate)
 		require.Zero(t, b.Check(t, invariant.AnyTime).Check(invariant.Quiescent).Flows)
 	})
 }

@@ -17,11 +17,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -184,9 +185,9 @@ func (l *fixture) awaitRuns(t *testing.T, n int) []string {
 	return l.runs()
 }
 
-func (l *fixture) place(t *testing.T) (enginecore.Partition, enginecore.ScheduleID) {
+func (l *fixture) place(t *testing.T) (keyspace.Partition, keyspace.ScheduleID) {
 	t.Helper()
-	id := enginecore.ScheduleIDFor("default", "s")
+	id := keyspace.ScheduleIDFor("default", "s")
 	p, err := engine.ConnOf(l.Engine.Internal()).Partitioning().SchedulePartition(id)
 	require.NoError(t, err)
 	return p, id
@@ -207,7 +208,7 @@ func (l *fixture) editState(t *testing.T, change func(state map[string]any)) {
 		_, err = engine.ConnOf(l.Engine.Internal()).WriteSchedule(ctx, enginerpc.WriteScheduleCall{
 			Partition: p, ScheduleID: id, Version: reply.Version, WriteID: uuid.NewString(), State: text, DueAt: reply.Now,
 		})
-		if errors.Is(err, enginecore.ErrScheduleChanged) {
+		if errors.Is(err, errorcode.ScheduleChanged) {
 			continue
 		}
 		require.NoError(t, err)

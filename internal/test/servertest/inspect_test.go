@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/findingcode"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -153,7 +154,7 @@ func TestInspectWorkersAndKeepers(t *testing.T) {
 		noop := activity.New("noop", func(_ context.Context, n int) (int, error) { return n, nil })
 		_, err := runtime.Start(ctx, b.Client, fixture.Single(t, noop), 1)
 		require.NoError(t, err)
-		client, p := engine.ConnOf(b.Engine.Internal()).Client(), enginecore.Partition{Family: enginecore.FlowFamily, Index: 1}
+		client, p := engine.ConnOf(b.Engine.Internal()).Client(), keyspace.Partition{Family: keyspace.FlowFamily, Index: 1}
 		due := client.B().Zadd().Key(engine.ConnOf(b.Engine.Internal()).Keys().IndexAttemptTimeout(p)).ScoreMember().ScoreMember(1, "nothing").Build()
 		require.NoError(t, client.Do(ctx, due).Error())
 		found := findings(t, b.Engine)

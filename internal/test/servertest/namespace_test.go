@@ -18,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -397,11 +398,11 @@ func TestNamespacesAreApart(t *testing.T) {
 		}
 		x := foreign{bulkJob: "same", theirJob: "theirs", flow: "gate", run: "r1", node: "ok", budget: shared, limit: "few", schedule: "nightly"}
 		// Ids follow from names, so a caller who knows the names knows the ids.
-		id := enginecore.FlowIDFor("theirs", x.flow, x.run)
+		id := keyspace.FlowIDFor("theirs", x.flow, x.run)
 		p, err := engine.ConnOf(ours.Engine.Internal()).FlowPartition(id)
 		require.NoError(t, err)
 		x.wait = runtime.Waitpoint{Wait: fabrictype.Wait{
-			ExecutionID: string(enginecore.NodeExecutionID(p, id, 1)), ID: string(enginecore.WaitpointIDFor(id, "ok")),
+			ExecutionID: string(keyspace.NodeExecutionID(p, id, 1)), ID: string(keyspace.WaitpointIDFor(id, "ok")),
 		}}
 		view := func() []any {
 			c := theirs.Client
@@ -449,7 +450,7 @@ func TestWaitsOfOthersAreUnknown(t *testing.T) {
 		w := fixture.OpenWaits(t, ctx, run, 1)[0]
 		before := fixture.Contents(t, ctx, b)
 		unknown := w
-		unknown.ExecutionID = string(enginecore.NewExecutionID(enginecore.Partition{Family: enginecore.FlowFamily}))
+		unknown.ExecutionID = string(keyspace.NewExecutionID(keyspace.Partition{Family: keyspace.FlowFamily}))
 		for _, end := range []func(*runtime.RunRef, runtime.Waitpoint) error{
 			func(r *runtime.RunRef, w runtime.Waitpoint) error { return r.ResumeWait(ctx, w, 0) },
 			func(r *runtime.RunRef, w runtime.Waitpoint) error { return r.CancelWait(ctx, w, "") },
@@ -461,7 +462,7 @@ func TestWaitsOfOthersAreUnknown(t *testing.T) {
 			}
 			require.ErrorIs(t, end(run.RunRef, unknown), enginecore.ErrExecutionNotFound)
 		}
-		p, err := enginecore.ExecutionID(w.ExecutionID).Partition()
+		p, err := keyspace.PartitionOf(enginecore.ExecutionID(w.ExecutionID))
 		require.NoError(t, err)
 		_, err = engine.ConnOf(b.Engine.Internal()).EndWait(ctx, enginerpc.EndWaitCall{
 			Partition: p, ExecutionID: enginecore.ExecutionID(w.ExecutionID),

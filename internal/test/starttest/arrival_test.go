@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -585,7 +585,7 @@ func TestKey_KeeperRepairsPermitsAndQueue(t *testing.T) {
 		queue := runtime.KeyPolicy{WhenTaken: runtime.QueueRun}
 		runs := []*runtime.Run[int]{g.start(t, b, 0, queue), g.start(t, b, 1, queue), g.start(t, b, 2, queue)}
 		partitions := engine.ConnOf(b.Engine.Internal()).Partitioning()
-		id := enginecore.RunKeyIDFor("default", "gated", "k")
+		id := keyspace.RunKeyIDFor("default", "gated", "k")
 		partition, err := partitions.RunKeyPartition(id)
 		require.NoError(t, err)
 		client := engine.ConnOf(b.Engine.Internal()).Client()

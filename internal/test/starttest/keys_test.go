@@ -9,6 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -38,7 +39,7 @@ func TestNamesWithColonsShareNothing(t *testing.T) {
 			lanes[v.lane] = true
 		}
 		client, keys := engine.ConnOf(b.Engine.Internal()).Client(), engine.ConnOf(b.Engine.Internal()).Keys()
-		p := enginecore.Partition{Family: enginecore.FlowFamily}
+		p := keyspace.Partition{Family: keyspace.FlowFamily}
 		for i, v := range variants {
 			tagged, err := client.Do(ctx, client.B().Zrange().Key(keys.FfxTaggedRuns(p, v.tag, v.value)).Min("0").Max("-1").Build()).AsStrSlice()
 			require.NoError(t, err)

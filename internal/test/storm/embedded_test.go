@@ -20,8 +20,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
+	"github.com/flowfabric/flowfabric-go/internal/lualib"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
-	"github.com/flowfabric/flowfabric-go/lua"
 )
 
 // embeddedServer is the role of a process with an embedded engine that others reach by TCP.
@@ -45,7 +45,7 @@ func serveEmbedded(ctx context.Context) error {
 		}
 	}()
 	engine, err := embedded.Open(ctx, embedded.Options{
-		Library: lua.Source(), Dir: os.Getenv(dirVariable), LogLimit: 4 << 20, Logger: slog.New(slog.DiscardHandler),
+		Library: lualib.Source(), Dir: os.Getenv(dirVariable), LogLimit: 4 << 20, Logger: slog.New(slog.DiscardHandler),
 		Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load()) * time.Millisecond) },
 	})
 	if err != nil {

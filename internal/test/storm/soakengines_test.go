@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver/proxy"
 )
@@ -249,12 +249,12 @@ func (e *soakedCluster) announce(t *testing.T, server *testserver.Server) {
 // randomTag is the hash tag of one of the partitions.
 func randomTag(s *storm, r *rand.Rand) string {
 	counts := engine.ConnOf(s.bench.Engine.Internal()).Partitioning()
-	p := enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(r.IntN(counts.Flow))}
+	p := keyspace.Partition{Family: keyspace.FlowFamily, Index: uint16(r.IntN(counts.Flow))}
 	switch r.IntN(4) {
 	case 0:
-		p = enginecore.Partition{Family: enginecore.BudgetFamily, Index: uint16(r.IntN(counts.Budget))}
+		p = keyspace.Partition{Family: keyspace.BudgetFamily, Index: uint16(r.IntN(counts.Budget))}
 	case 1:
-		p = enginecore.Partition{Family: enginecore.QuotaFamily, Index: uint16(r.IntN(counts.Quota))}
+		p = keyspace.Partition{Family: keyspace.QuotaFamily, Index: uint16(r.IntN(counts.Quota))}
 	}
 	return p.Tag()
 }

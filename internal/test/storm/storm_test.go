@@ -21,6 +21,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
@@ -339,7 +340,7 @@ func (s *storm) history(ctx context.Context, id enginecore.ExecutionID) string {
 	if err != nil {
 		return text + err.Error()
 	}
-	p, err := id.Partition()
+	p, err := keyspace.PartitionOf(id)
 	if err != nil {
 		return text + err.Error()
 	}
@@ -348,7 +349,7 @@ func (s *storm) history(ctx context.Context, id enginecore.ExecutionID) string {
 }
 
 // eventsOf returns the events of a flow's log, without the excluded ones.
-func (s *storm) eventsOf(ctx context.Context, p enginecore.Partition, id enginecore.FlowID, keep func(enginerpc.FlowEvent) bool) (text string) {
+func (s *storm) eventsOf(ctx context.Context, p keyspace.Partition, id enginecore.FlowID, keep func(enginerpc.FlowEvent) bool) (text string) {
 	const page = 500
 	for after := ""; ; {
 		reply, err := engine.ConnOf(s.bench.Engine.Internal()).ReadEvents(ctx, enginerpc.ReadEventsCall{Partition: p, FlowID: id, After: after, Limit: page})

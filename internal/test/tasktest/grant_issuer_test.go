@@ -22,6 +22,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -53,11 +55,11 @@ func TestGrant(t *testing.T) {
 		})
 		require.Equal(t, first.ExecutionID, second.ExecutionID)
 		_, err = claimBy(ctx, b, first)
-		require.ErrorIs(t, err, enginecore.ErrInvalidClaimGrant)
+		require.ErrorIs(t, err, errorcode.InvalidClaimGrant)
 		lease, err := claimBy(ctx, b, second)
 		require.NoError(t, err)
 		_, err = claimBy(ctx, b, second)
-		require.ErrorIs(t, err, enginecore.ErrExecutionNotLeaseable, "it is leased")
+		require.ErrorIs(t, err, errorcode.ExecutionNotLeaseable, "it is leased")
 		_, err = engine.ConnOf(b.Engine.Internal()).CompleteExecution(ctx, enginerpc.CompleteExecutionCall{
 			LaneID: activity.DefaultLane, WorkerInstanceID: second.Instance, AttemptIndex: lease.AttemptIndex, ExecutionID: second.ExecutionID,
 			LeaseID: lease.LeaseID, LeaseEpoch: lease.LeaseEpoch, AttemptID: lease.AttemptID, ResultPayload: []byte("1"),
@@ -76,7 +78,7 @@ func TestGrant(t *testing.T) {
 func claimBy(ctx context.Context, b *enginetest.Bench, g runtime.Grant) (enginerpc.ClaimExecutionReply, error) {
 	return engine.ConnOf(b.Engine.Internal()).ClaimExecution(ctx, enginerpc.ClaimExecutionCall{
 		ExecutionID: g.ExecutionID, WorkerID: g.WorkerID, WorkerInstanceID: g.Instance, LaneID: g.Lane, LeaseTTL: 10 * time.Second,
-		LeaseID: enginecore.LeaseID(uuid.NewString()), AttemptID: enginecore.AttemptID(uuid.NewString()), RenewBefore: 5 * time.Second,
+		LeaseID: enginecore.LeaseID(uuid.NewString()), AttemptID: keyspace.AttemptID(uuid.NewString()), RenewBefore: 5 * time.Second,
 	})
 }
 
@@ -130,10 +132,9 @@ func TestGrantRequests(t *testing.T) {
 			"empty":         func(r *runtime.GrantRequest) { r.Capabilities = []string{""} },
 			"too many":      func(r *runtime.GrantRequest) { r.Capabilities = many },
 			"too large":     func(r *runtime.GrantRequest) { r.Capabilities = []string{strings.Repeat("x", 4097)} },
-			"no partition": func(r *runtime.GrantRequest) {
-				r.Partition = &enginecore.Partition{Family: enginecore.FlowFamily, Index: 1}
-			},
-			"wrong family": func(r *runtime.GrantRequest) { r.Partition = &enginecore.Partition{Family: enginecore.BudgetFamily} },
+			"no partition":  func(r *runtime.GrantRequest) { r.Partition = "{fp:1}" },
+			"wrong family":  func(r *runtime.GrantRequest) { r.Partition = "{b:0}" },
+			"no tag":        func(r *runtime.GrantRequest) { r.Partition = "0" },
 		} {
 			r := fixture.RequestFor("w")
 			change(&r)
@@ -166,7 +167,7 @@ func TestGrantByBudgetAndQuota(t *testing.T) {
 		})
 		require.NoError(t, err)
 		for range 2 {
-			id := enginecore.NewExecutionID(enginecore.Partition{Family: enginecore.FlowFamily})
+			id := keyspace.NewExecutionID(keyspace.Partition{Family: keyspace.FlowFamily})
 			_, err := core.CreateExecution(ctx, enginerpc.CreateExecutionCall{
 				ExecutionID: id, Namespace: "default", LaneID: "default", ExecutionKind: "pass", CreatorIdentity: "test", PartitionID: "0",
 			})
@@ -261,14 +262,16 @@ func TestGrant_OfDeadWorkersExecution(t *testing.T) {
 		_, err = engine.ConnOf(b.Engine.Internal()).ClaimExecution(ctx, enginerpc.ClaimExecutionCall{
 			ExecutionID: grant.ExecutionID, WorkerID: grant.WorkerID, WorkerInstanceID: grant.Instance, LaneID: grant.Lane,
 			LeaseTTL: 30 * time.Millisecond, RenewBefore: 20 * time.Millisecond,
-			LeaseID: enginecore.LeaseID(uuid.NewString()), AttemptID: enginecore.AttemptID(uuid.NewString()),
+			LeaseID: enginecore.LeaseID(uuid.NewString()), AttemptID: keyspace.AttemptID(uuid.NewString()),
 		})
 		require.NoError(t, err)
 		r := fixture.RequestFor("successor")
 		r.TTL = 100 * time.Millisecond
 		var successor runtime.Grant
 		enginetest.Eventually(t, func() string {
-			_, err := engine.ConnOf(b.Engine.Internal()).Tick(ctx, enginerpc.TickCall{Partition: grant.Partition, Limit: 10})
+			at, err := keyspace.PartitionOf(grant.ExecutionID)
+			require.NoError(t, err)
+			_, err = engine.ConnOf(b.Engine.Internal()).Tick(ctx, enginerpc.TickCall{Partition: at, Limit: 10})
 			require.NoError(t, err)
 			if successor, err = s.ClaimForWorker(ctx, r); err != nil {
 				return err.Error()
@@ -356,19 +359,18 @@ func TestGrantsFollowTheLane(t *testing.T) {
 			enginetest.Pass(t, engine.ConnOf(b.Engine.Internal()), 0) // each run is younger than the one before
 		}
 		clustered := engine.ConnOf(b.Engine.Internal()).Client().Mode() == rueidis.ClientModeCluster
-		seen := make(map[enginecore.Partition]int)
+		seen := make(map[keyspace.Partition]int)
 		for n := range partitions * rounds {
 			grant, err := s.ClaimForWorker(ctx, fixture.RequestFor("w"))
 			require.NoError(t, err)
-			of, err := grant.ExecutionID.Partition()
+			of, err := keyspace.PartitionOf(grant.ExecutionID)
 			require.NoError(t, err)
-			require.Equal(t, of, grant.Partition)
 			if !clustered {
-				require.EqualValues(t, n/rounds, grant.Partition.Index, "grant %d", n)
+				require.EqualValues(t, n/rounds, of.Index, "grant %d", n)
 				continue
 			}
-			require.Equal(t, n/partitions, seen[grant.Partition], "%s again", grant.Partition)
-			seen[grant.Partition]++
+			require.Equal(t, n/partitions, seen[of], "%s again", of)
+			seen[of]++
 		}
 	}, runtime.OpenConfig{Partitions: partitions})
 }

@@ -83,7 +83,7 @@ func TestTaskCancel(t *testing.T) {
 		require.NoError(t, h.Next().Cancel(h.Ctx, "superseded"))
 		state, err := operator.ExecutionState(h.Ctx, id)
 		require.NoError(t, err)
-		require.Equal(t, enginecore.PublicCancelled, state)
+		require.Equal(t, fabrictype.NodeCancelled, state)
 		b.Settle(t)
 	})
 }

@@ -59,7 +59,7 @@ func TestTaskWaitForChildren(t *testing.T) {
 		require.Equal(t, string(child), first.Info().ExecutionID)
 		state, err := operator.ExecutionState(h.Ctx, parent)
 		require.NoError(t, err)
-		require.NotEqual(t, enginecore.PublicActive, state)
+		require.NotEqual(t, fabrictype.NodeActive, state)
 		require.NoError(t, first.Complete(h.Ctx, []byte("of the child")))
 		again := h.Next()
 		require.Equal(t, string(parent), again.Info().ExecutionID)

@@ -17,9 +17,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/lualib"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
-	"github.com/flowfabric/flowfabric-go/lua"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -32,11 +32,11 @@ var (
 // library is ours as a later version would have it: of another protocol, under whose names it serves its programs.
 func library(t *testing.T, build string, protocol, minProtocol int) string {
 	t.Helper()
-	source := buildLine.ReplaceAllString(lua.Source(), "call.build = '"+build+"'")
+	source := buildLine.ReplaceAllString(lualib.Source(), "call.build = '"+build+"'")
 	source = protocolLine.ReplaceAllString(source, fmt.Sprintf("call.protocol = %d\ncall.min_protocol = %d", protocol, minProtocol))
 	source = composite.ReplaceAllStringFunc(source, func(found string) string {
 		parts := composite.FindStringSubmatch(found)
-		if parts[1] == "version" || minProtocol <= lua.Protocol {
+		if parts[1] == "version" || minProtocol <= lualib.Protocol {
 			return found
 		}
 		return fmt.Sprintf("'ffx%d_%s'%s", protocol, parts[1], parts[2])
@@ -91,7 +91,7 @@ func endsOutdated(t *testing.T, what string, ended <-chan error) {
 	select {
 	case err := <-ended:
 		require.ErrorIs(t, err, enginecore.ErrIncompatibleLibrary, what)
-		for _, want := range []string{"build 999999-abc", "protocol 9 and later", fmt.Sprintf("speaks protocol %d", lua.Protocol), lua.Build()} {
+		for _, want := range []string{"build 999999-abc", "protocol 9 and later", fmt.Sprintf("speaks protocol %d", lualib.Protocol), lualib.Build()} {
 			assert.ErrorContains(t, err, want, what)
 		}
 	case <-time.After(enginetest.Patience):
@@ -143,7 +143,7 @@ func TestProtocolEndsDuringRun(t *testing.T) {
 		_, err = runtime.Open(ctx, b.URL, runtime.OpenConfig{Prefix: b.Prefix})
 		require.ErrorIs(t, err, enginecore.ErrIncompatibleLibrary)
 
-		load(t, b.Engine, lua.Source())
+		load(t, b.Engine, lualib.Source())
 		again := enginetest.Open(t, b.Kind, b.URL, b.Prefix)
 		again.Worker(t, []activity.Handler{activity.New("hold", func(_ context.Context, n int) (int, error) { return n + 1, nil })})
 		again.Keeper(t)
@@ -181,7 +181,7 @@ func TestDirectoryOfALaterProtocol(t *testing.T) {
 	_, err = open()
 	require.ErrorIs(t, err, enginecore.ErrIncompatibleLibrary)
 	require.ErrorContains(t, err, "protocol 9 and later")
-	require.ErrorContains(t, err, "build "+lua.Build())
+	require.ErrorContains(t, err, "build "+lualib.Build())
 }
 
 // A library of a later build that still serves this protocol is left in place, and a program that has met it keeps
@@ -194,7 +194,7 @@ func TestLaterLibraryOfSameProtocol(t *testing.T) {
 		def := holding(t, double)
 		b.Worker(t, []activity.Handler{double})
 		b.Keeper(t)
-		load(t, b.Engine, library(t, "999999-abc", lua.Protocol+1, lua.MinProtocol))
+		load(t, b.Engine, library(t, "999999-abc", lualib.Protocol+1, lualib.MinProtocol))
 		run, err := runtime.Start(ctx, b.Client, def, 7, runtime.WithID("r"))
 		require.NoError(t, err)
 		got, err := run.Result(ctx)

@@ -16,9 +16,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/lualib"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
-	"github.com/flowfabric/flowfabric-go/lua"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -111,7 +111,7 @@ func TestUpgradeWithoutDowntime(t *testing.T) {
 	w.Primary.Kill() // which ends its connections, and the pause
 	tr.more(t, 40)
 
-	load(t, b.Engine, library(t, "999999-abc", lua.Protocol, lua.MinProtocol))
+	load(t, b.Engine, library(t, "999999-abc", lualib.Protocol, lualib.MinProtocol))
 	tr.more(t, 40)
 	version, err := engine.ConnOf(b.Engine.Internal()).Version(ctx, enginerpc.VersionCall{})
 	require.NoError(t, err)

@@ -9,11 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -94,9 +94,9 @@ func TestRunsAreCounted(t *testing.T) {
 	}, runtime.OpenConfig{Partitions: 3})
 }
 
-func flowPartitions(n int) (list []enginecore.Partition) {
+func flowPartitions(n int) (list []keyspace.Partition) {
 	for i := range n {
-		list = append(list, enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)})
+		list = append(list, keyspace.Partition{Family: keyspace.FlowFamily, Index: uint16(i)})
 	}
 	return list
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -26,7 +26,7 @@ func keepMany(ctx context.Context, t *testing.T, b *enginetest.Bench, count int)
 	core := engine.ConnOf(b.Engine.Internal())
 	client, keys := core.Client(), core.Keys()
 	for i := range core.Partitioning().Flow {
-		p := enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)}
+		p := keyspace.Partition{Family: keyspace.FlowFamily, Index: uint16(i)}
 		for from := 0; from < count/int(core.Partitioning().Flow); from += 1000 {
 			flows := client.B().Sadd().Key(keys.IndexFlowIndex(p)).Member()
 			closed := client.B().Zadd().Key(keys.FfxClosedFlows(p)).ScoreMember()
@@ -158,9 +158,9 @@ func TestLaneCountsAreRepaired(t *testing.T) {
 		}
 		start(40)
 		core := engine.ConnOf(b.Engine.Internal())
-		var partitions []enginecore.Partition
+		var partitions []keyspace.Partition
 		for i := range core.Partitioning().Flow {
-			p := enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)}
+			p := keyspace.Partition{Family: keyspace.FlowFamily, Index: uint16(i)}
 			partitions = append(partitions, p)
 			for field, by := range map[string]int64{"active default": 1000, "waiting default": 500, "active other": 7} {
 				require.NoError(t, core.Client().Do(ctx, core.Client().B().Hincrby().Key(core.Keys().FfxLaneCounts(p)).

@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -103,7 +104,7 @@ func TestFeedOfRuns(t *testing.T) {
 		events := nextEvents(t, feed, 10)
 		require.Equal(t, want, kindsOf(events))
 		for _, e := range events {
-			require.EqualValues(t, enginecore.FlowIDFor("default", e.Flow, e.Run), e.FlowID)
+			require.EqualValues(t, keyspace.FlowIDFor("default", e.Flow, e.Run), e.FlowID)
 		}
 
 		// From any cursor, reading continues with the next event, also in another feed and with another filter.
@@ -171,7 +172,7 @@ func TestFeed_ReportsLostEvents(t *testing.T) {
 		}
 		require.Len(t, nextEvents(t, feed, 3), 3)
 		conn := engine.ConnOf(b.Engine.Internal())
-		key := conn.Keys().FfxRunFeed(enginecore.Partition{Family: enginecore.FlowFamily}, "default")
+		key := conn.Keys().FfxRunFeed(keyspace.Partition{Family: keyspace.FlowFamily}, "default")
 		require.NoError(t, conn.Client().Do(ctx, conn.Client().B().Xtrim().Key(key).Maxlen().Threshold("2").Build()).Error())
 		late := openFeed(t, b.Client, runtime.FeedFilter{}, cursor)
 		var runs []string

@@ -14,12 +14,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -270,7 +270,7 @@ func TestSearchForRareRunsIsBounded(t *testing.T) {
 			})
 		}
 		starting.Wait()
-		p := enginecore.Partition{Family: enginecore.FlowFamily}
+		p := keyspace.Partition{Family: keyspace.FlowFamily}
 		call := enginerpc.ListRunsCall{Partition: p, Limit: 100, States: "expired"}
 		var reached []time.Time
 		for {
@@ -333,7 +333,7 @@ func TestRunQueries_RefuseContradictions(t *testing.T) {
 				require.ErrorIs(t, err, runtime.ErrInvalid)
 			}
 		}
-		id := string(enginecore.FlowIDFor("default", "f", "r"))
+		id := string(keyspace.FlowIDFor("default", "f", "r"))
 		for _, cursor := range []string{"c+:1:" + id, "x", "c:1", "c:x:" + id, "c:-2:" + id, "f:1:" + id, "c:1:" + id + "x"} {
 			_, err := b.Client.ListRuns(ctx, runtime.RunQuery{}, cursor, 0)
 			require.ErrorIs(t, err, runtime.ErrCursor, cursor)

@@ -16,6 +16,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -146,7 +148,7 @@ func TestSilentWorkersAreGone(t *testing.T) {
 		ctx := enginetest.Context(t)
 		conn := engine.ConnOf(b.Engine.Internal())
 		call := enginerpc.ReportWorkerCall{
-			Partition: enginecore.Partition{Family: enginecore.FlowFamily}, WorkerInstanceID: "w-1", State: "running",
+			Partition: keyspace.Partition{Family: keyspace.FlowFamily}, WorkerInstanceID: "w-1", State: "running",
 			TTL: 50 * time.Millisecond,
 		}
 		reply, err := conn.ReportWorker(ctx, call)
@@ -168,7 +170,7 @@ func TestSilentWorkersAreGone(t *testing.T) {
 		require.Contains(t, d.Nodes[0].Waiting.Sentence, "on host alpha (it is silent)")
 		call.State = "asleep"
 		_, err = conn.ReportWorker(ctx, call)
-		require.ErrorIs(t, err, enginecore.ErrInvalidInput)
+		require.ErrorIs(t, err, errorcode.InvalidInput)
 		call.State, call.TTL = "running", time.Hour
 		const many = 450 // more than two pages
 		for i := range many {

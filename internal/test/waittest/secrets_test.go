@@ -8,9 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -39,7 +39,7 @@ func currentKIDs(t *testing.T, ctx context.Context, b *enginetest.Bench) []strin
 	var kids []string
 	for i := range engine.ConnOf(b.Engine.Internal()).Partitioning().Flow {
 		reply, err := engine.ConnOf(b.Engine.Internal()).ListWaitpointHMACKIDs(ctx, enginerpc.ListWaitpointHMACKIDsCall{
-			Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)},
+			Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: uint16(i)},
 		})
 		require.NoError(t, err)
 		kids = append(kids, reply.CurrentKID)
@@ -71,12 +71,12 @@ func TestRotateSecrets_ContinuesAfterAFailure(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		client := engine.ConnOf(b.Engine.Internal()).Client()
-		broken := enginecore.Partition{Family: enginecore.FlowFamily, Index: 2}
+		broken := keyspace.Partition{Family: keyspace.FlowFamily, Index: 2}
 		key := engine.ConnOf(b.Engine.Internal()).Keys().WaitpointSecrets(broken)
 		require.NoError(t, client.Do(ctx, client.B().Set().Key(key).Value("no hash").Build()).Error())
 		first, err := b.Engine.RotateSecrets(ctx, time.Hour)
 		require.ErrorContains(t, err, "1 of 4 partitions failed, the first is {fp:2}")
-		require.Contains(t, first.Failed, broken)
+		require.Contains(t, first.Failed, broken.Tag())
 		require.Equal(t, 3, first.Rotated)
 		require.NoError(t, client.Do(ctx, client.B().Del().Key(key).Build()).Error())
 		second, err := b.Engine.RotateSecrets(ctx, time.Hour)

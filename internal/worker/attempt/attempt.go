@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/worker/completion"
 	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
 )
@@ -44,7 +45,7 @@ type Attempt struct {
 func (a *Attempt) Init(run *Shared, from dispatch.LaneShard, claimed *enginerpc.ClaimedExecution, sentAt time.Time) {
 	a.Run, a.Shard, a.Source, a.Claimed, a.Begun = run, from, from, claimed, time.Now()
 	// A claim from a shard can lease executions of all partitions that share the order of its lane.
-	if p, err := claimed.ExecutionID.Partition(); err == nil {
+	if p, err := keyspace.PartitionOf(claimed.ExecutionID); err == nil {
 		a.Shard.Partition = p
 	}
 	a.Ctx, a.Cancel = context.WithCancelCause(run.Session.Resume(run.Base, claimed.TraceContext))

@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/worker/completion"
 )
 
@@ -25,7 +26,7 @@ type refusingEngine struct {
 
 func (*refusingEngine) Complete(context.Context, enginerpc.CompleteCall) (enginerpc.CompleteReply, error) {
 	return enginerpc.CompleteReply{}, &enginecore.Error{
-		Function: "ffx_complete", Code: enginecore.ErrResultsTooLarge, Details: []string{"3", "8", "1200009", "1048576"},
+		Function: "ffx_complete", Code: errorcode.ResultsTooLarge, Details: []string{"3", "8", "1200009", "1048576"},
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 )
 
 // desk answers calls to budgets, each after the test has released it.
@@ -95,7 +95,7 @@ func TestBudgetBatcherJoinsEntries(t *testing.T) {
 	require.Equal(t, [][]string{{"first"}, want[:maxUses]}, d.sent())
 	d.goOn <- nil
 	require.Equal(t, 2, <-d.came)
-	bad := enginecore.ErrInvalidInput
+	bad := errorcode.InvalidInput
 	d.goOn <- bad
 	// The engine may refuse a call because of one of its entries only.
 	require.Equal(t, 1, <-d.came)

@@ -18,7 +18,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/worker/attempt"
 )
@@ -178,7 +180,7 @@ func useError(b *submit.StoredBudget, err error) error {
 	switch {
 	case errors.Is(err, enginecore.ErrBudgetNotFound):
 		err = fmt.Errorf("budget %q: %w", b.Name, submit.ErrBudgetNotFound)
-	case errors.Is(err, enginecore.ErrUnknownBudgetDimension):
+	case errors.Is(err, errorcode.UnknownBudgetDimension):
 		err = fmt.Errorf("budget %q: %w", b.Name, activity.ErrUnknownDimension)
 	case errors.As(err, new(*enginecore.Error)):
 		err = fmt.Errorf("budget %q: %w", b.Name, err)
@@ -192,7 +194,7 @@ func useError(b *submit.StoredBudget, err error) error {
 // waits for the budget, so that the node does not start again at once; other partitions are updated in the
 // background.
 func (u *Use) publishGate(
-	ctx context.Context, b *submit.StoredBudget, p enginecore.Partition, used useResult, waits bool,
+	ctx context.Context, b *submit.StoredBudget, p keyspace.Partition, used useResult, waits bool,
 ) error {
 	update := submit.GateUpdate{
 		Session: u.attempt.Run.Session, Partition: p, Budget: b.ID, Version: used.gate, Closed: used.closed,
@@ -207,7 +209,7 @@ func (u *Use) publishGate(
 		return nil
 	}
 	return u.attempt.RetryUntilKnown(ctx, func() error {
-		return update.Send(ctx, []enginecore.Partition{u.attempt.Shard.Partition})
+		return update.Send(ctx, []keyspace.Partition{u.attempt.Shard.Partition})
 	})
 }
 
@@ -225,7 +227,7 @@ func (u *Use) publishElsewhere(update submit.GateUpdate) {
 // reportBreach performs the task of a breach, and calls the OnBudget function of the worker. If the task fails, a
 // keeper performs it.
 func (u *Use) reportBreach(
-	ctx context.Context, b *submit.StoredBudget, p enginecore.Partition, text string, e enginerpc.UseBudgetEntry,
+	ctx context.Context, b *submit.StoredBudget, p keyspace.Partition, text string, e enginerpc.UseBudgetEntry,
 	use enginerpc.BudgetUse,
 ) {
 	// Carrying out the task may end the function's context.

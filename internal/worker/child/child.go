@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/worker/attempt"
 	"github.com/flowfabric/flowfabric-go/internal/worker/budget"
@@ -36,7 +37,7 @@ type childRun struct {
 	items   []json.RawMessage
 	number  int64
 	id      enginecore.FlowID
-	part    enginecore.Partition
+	part    keyspace.Partition
 	name    string // of the flow
 	runID   string
 	turn    int64            // of a loop, from 1; 0 for other nodes
@@ -140,7 +141,7 @@ func (c *childRun) link(ctx context.Context) (reply enginerpc.LinkChildReply, er
 }
 
 // namespace is the namespace of the parent run, which can differ from the worker's.
-func (c *childRun) namespace() enginecore.Namespace { return enginecore.Namespace(c.parent.Namespace) }
+func (c *childRun) namespace() keyspace.Namespace { return keyspace.Namespace(c.parent.Namespace) }
 
 // locateChild derives the names and the id of the child run from the parent, so that every attempt of the
 // node uses the same child run.
@@ -152,7 +153,7 @@ func (c *childRun) locateChild() (err error) {
 	case !c.isMap():
 		c.name = c.node.Spec.Flow
 	}
-	c.id = enginecore.FlowIDFor(c.namespace(), c.name, c.runID)
+	c.id = keyspace.FlowIDFor(c.namespace(), c.name, c.runID)
 	c.part, err = c.Run.Session.Core.FlowPartition(c.id)
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/sleep"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
@@ -227,10 +228,10 @@ func (c *childRun) rerun(ctx context.Context, try string) error {
 		switch {
 		case errors.Is(err, enginecore.ErrFlowNotFound):
 			return errChildLost
-		case errors.Is(err, enginecore.ErrFlowPurging):
+		case errors.Is(err, errorcode.FlowPurging):
 			return activity.NonRetryable(activity.Category(fmt.Errorf("run %s of flow %s: %w", c.runID, c.name,
 				engine.ErrRunNotFound), engine.CategoryChild))
-		case errors.Is(err, enginecore.ErrFlowNotTerminal):
+		case errors.Is(err, errorcode.FlowNotTerminal):
 			// An earlier try of the node abandoned the child run, which is being cancelled.
 			if err := c.end(ctx); err != nil {
 				return err

@@ -6,12 +6,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/dispatch"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
 )
 
@@ -132,7 +132,7 @@ func (b *Batcher) completeMany(
 // markMore notes that a partition of a batch has more work, which one of them is, with the first completion of
 // each partition.
 func markMore(batch []Request, results []Result) {
-	marked := make(map[enginecore.Partition]bool)
+	marked := make(map[keyspace.Partition]bool)
 	for i, one := range batch {
 		if p := one.lease.Shard.Partition; !marked[p] {
 			marked[p], results[i].handoff.More = true, true

@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/dispatch"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
 )
 
@@ -102,7 +103,7 @@ type refusingCalls struct{ manyCompletions }
 
 func (*refusingCalls) Complete(context.Context, enginerpc.CompleteCall) (enginerpc.CompleteReply, error) {
 	return enginerpc.CompleteReply{}, &enginecore.Error{
-		Function: "ffx_complete", Code: enginecore.ErrResultsTooLarge, Details: []string{"3", "8", "1200009", "1048576"},
+		Function: "ffx_complete", Code: errorcode.ResultsTooLarge, Details: []string{"3", "8", "1200009", "1048576"},
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
 )
@@ -110,7 +111,7 @@ func (c *Completer) complete(l *lease.Lease, result []byte, slots int) Report {
 // together; nil for other errors.
 func tooLargeTogether(err error) error {
 	var refusal *enginecore.Error
-	if !errors.As(err, &refusal) || refusal.Code != enginecore.ErrResultsTooLarge {
+	if !errors.As(err, &refusal) || refusal.Code != errorcode.ResultsTooLarge {
 		return nil
 	}
 	failure := fmt.Errorf(

@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
 )
@@ -31,7 +32,7 @@ func (c *Completer) suspend(l *lease.Lease, o Outcome, slots int) (r Report) {
 	call := enginerpc.SuspendCall{
 		Partition: l.Shard.Partition, ExecutionID: l.Claimed.ExecutionID, LeaseID: l.Claimed.LeaseID,
 		LeaseEpoch: l.Claimed.LeaseEpoch, AttemptID: l.Claimed.AttemptID, Step: s.Step,
-		SuspensionID: enginecore.SuspensionID(id),
+		SuspensionID: keyspace.SuspensionID(id),
 		WaitpointKey: submit.WaitpointKey(enginecore.WaitpointID(id)), Condition: submit.ConditionOf(s.Wait),
 		Timeout:         s.Wait.Timeout,
 		TimeoutBehavior: submit.TimeoutBehaviors[activity.TimeoutBehavior(s.Wait.OnTimeout)], Collect: s.Wait.Collect,
@@ -75,13 +76,13 @@ func (c *Completer) suspend(l *lease.Lease, o Outcome, slots int) (r Report) {
 type HeldWait struct {
 	wait       activityspec.Wait
 	condition  []byte
-	suspension enginecore.SuspensionID
+	suspension keyspace.SuspensionID
 	waitpoint  enginecore.WaitpointID
 }
 
 func NewHeldWait(w activityspec.Wait, condition []byte) *HeldWait {
 	return &HeldWait{
-		wait: w, condition: condition, suspension: enginecore.SuspensionID(uuid.NewString()),
+		wait: w, condition: condition, suspension: keyspace.SuspensionID(uuid.NewString()),
 		waitpoint: enginecore.WaitpointID(uuid.NewString()),
 	}
 }

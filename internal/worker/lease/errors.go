@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 )
 
 // Pauses between two tries of a call while the engine is unavailable.
@@ -18,7 +19,7 @@ const (
 // IsFence reports whether an error means that the caller does not hold the lease of the execution.
 func IsFence(err error) bool {
 	for _, code := range []enginecore.Code{
-		enginecore.ErrExecutionNotActive, enginecore.ErrLeaseRevoked, enginecore.ErrLeaseExpired,
+		enginecore.ErrExecutionNotActive, enginecore.ErrLeaseRevoked, errorcode.LeaseExpired,
 		enginecore.ErrStaleLease,
 		enginecore.ErrExecutionNotFound,
 	} {

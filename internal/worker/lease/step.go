@@ -6,9 +6,9 @@ import (
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 )
 
 // StepError returns the error that a function gets if the engine did not record its step.
@@ -18,7 +18,7 @@ func StepError(ctx context.Context, err error) error {
 		return nil
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case errors.Is(err, enginecore.ErrJournalFull):
+	case errors.Is(err, errorcode.JournalFull):
 		err = fmt.Errorf("%w: activity.ContinueAsNew goes on with an empty journal", err)
 		return activity.NonRetryable(activity.Category(err, engine.CategoryJournalFull))
 	case retry.IsUnavailable(err):

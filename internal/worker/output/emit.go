@@ -9,12 +9,12 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/sleep"
 	"github.com/flowfabric/flowfabric-go/internal/worker/attempt"
 	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
@@ -205,9 +205,9 @@ func (e *emitter) sendBatch(batch []numberedFrame) (int, error) {
 			a.Run.Doubt.Mark()
 			sleep.For(a.Run.Base, lease.ReportPause)
 			return i, nil
-		case errors.Is(err, enginecore.ErrStreamClosed), errors.Is(err, enginecore.ErrStaleOwnerCannotAppend):
+		case errors.Is(err, errorcode.StreamClosed), errors.Is(err, errorcode.StaleOwnerCannotAppend):
 			err = fmt.Errorf("%w: the stream takes no more frames", engine.ErrLeaseLost)
-		case errors.Is(err, enginecore.ErrRetentionLimitExceeded), errors.Is(err, enginecore.ErrInvalidInput):
+		case errors.Is(err, errorcode.RetentionLimitExceeded), errors.Is(err, errorcode.InvalidInput):
 			f := &batch[i]
 			a.Log(slog.LevelWarn, observe.EventFramesLost, "the engine refused a frame", slog.Int("frames", 1),
 				slog.String("kind", f.Kind), slog.Int("bytes", len(f.Payload)), slog.Any("error", err))

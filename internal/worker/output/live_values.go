@@ -6,9 +6,9 @@ import (
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/worker/attempt"
 	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
 )
@@ -30,7 +30,7 @@ func Publish(ctx context.Context, a *attempt.Attempt, key string, data []byte) e
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, enginecore.ErrInvalidInput):
+	case errors.Is(err, errorcode.InvalidInput):
 		return activity.NonRetryable(fmt.Errorf("%w %q: %w", activity.ErrLiveValue, key, err))
 	case lease.IsFence(err):
 		return fmt.Errorf("publish %q: %w: %w", key, engine.ErrLeaseLost, err)

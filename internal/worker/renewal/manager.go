@@ -13,11 +13,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
-	"github.com/flowfabric/flowfabric-go/internal/engine/transport"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/sleep"
 	"github.com/flowfabric/flowfabric-go/internal/worker/attempt"
-	"github.com/flowfabric/flowfabric-go/internal/worker/completion"
 	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
 )
 
@@ -38,25 +37,14 @@ type Manager struct {
 	// former are tasks whose function has not returned although the worker has claimed the execution again.
 	former map[*attempt.Attempt]struct{}
 	// renewing are the partitions in which a renewal is under way.
-	renewing map[enginecore.Partition]bool
+	renewing map[keyspace.Partition]bool
 	// unknown are leases that the last comparison has found for the first time.
-	unknown map[enginecore.Partition]map[enginecore.LeaseID]bool
+	unknown map[keyspace.Partition]map[enginecore.LeaseID]bool
 	// early are cancellations of leases that this worker does not know yet: a message can arrive before the
 	// reply of the claim.
 	early   map[enginecore.LeaseID]earlyCancel
 	stopped bool
 }
-
-// earlyCancel is a cancellation that arrived before its task, and when. A nil cause means that an end was only
-// announced.
-type earlyCancel struct {
-	cause   error
-	awaited bool
-	at      time.Time
-}
-
-// maxEarly bounds the cancellations that are kept for tasks that have not arrived.
-const maxEarly = 1024
 
 // Config is the worker whose leases are renewed.
 type Config struct {
@@ -73,8 +61,8 @@ func New(s *attempt.Shared, config Config) *Manager {
 	return &Manager{
 		asked: make(chan struct{}, 1), Config: config,
 		run: s, ttl: s.LeaseTTL, tasks: make(map[enginecore.ExecutionID]*attempt.Attempt),
-		renewing: make(map[enginecore.Partition]bool),
-		unknown:  make(map[enginecore.Partition]map[enginecore.LeaseID]bool),
+		renewing: make(map[keyspace.Partition]bool),
+		unknown:  make(map[keyspace.Partition]map[enginecore.LeaseID]bool),
 		early:    make(map[enginecore.LeaseID]earlyCancel),
 	}
 }
@@ -182,96 +170,14 @@ func (b *Manager) Size() int {
 }
 
 // snapshot returns the tasks by partition, without former ones.
-func (b *Manager) snapshot() map[enginecore.Partition][]*attempt.Attempt {
+func (b *Manager) snapshot() map[keyspace.Partition][]*attempt.Attempt {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	held := make(map[enginecore.Partition][]*attempt.Attempt)
+	held := make(map[keyspace.Partition][]*attempt.Attempt)
 	for _, t := range b.tasks {
 		held[t.Shard.Partition] = append(held[t.Shard.Partition], t)
 	}
 	return held
-}
-
-// Cancel ends the context of a task whose execution the engine has ended, with the cause in the control message. If
-// the task is unknown, the cancellation is kept for it.
-func (b *Manager) Cancel(m enginerpc.CancelMessage) {
-	cause := causeOf(m)
-	b.mu.Lock()
-	t := b.tasks[m.ExecutionID]
-	if t == nil || t.Claimed.LeaseID != m.LeaseID {
-		b.remember(m.LeaseID, earlyCancel{cause: cause})
-		b.mu.Unlock()
-		return
-	}
-	b.mu.Unlock()
-	t.EndedByEngine(cause)
-}
-
-// Await makes the worker report to the engine when the function of a task has returned whose execution the engine is
-// about to end.
-func (b *Manager) Await(m enginerpc.AwaitedMessage) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if t := b.tasks[m.ExecutionID]; t != nil && t.Claimed.LeaseID == m.LeaseID {
-		t.Awaited.Store(true)
-		return
-	}
-	b.remember(m.LeaseID, earlyCancel{awaited: true})
-}
-
-// causeOf returns the cause for contexts that a control message ends. The reason of a cancel is only a text of its
-// caller, even if it equals a reason of the engine.
-func causeOf(m enginerpc.CancelMessage) error {
-	switch m.Kind {
-	case engine.StopRevoked:
-		return fmt.Errorf("%w: %s", engine.ErrLeaseLost, m.Reason)
-	case engine.StopExpired:
-		if implied := engine.ImpliedError(m.Reason); implied != nil {
-			return implied
-		}
-	}
-	return fmt.Errorf("%w: %s", engine.ErrCancelled, m.Reason)
-}
-
-// remember keeps a cancellation for a task that has not arrived. When there are too many, those older than a lease are
-// dropped. The caller holds the lock.
-func (b *Manager) remember(lease enginecore.LeaseID, order earlyCancel) {
-	now := time.Now()
-	if len(b.early) >= maxEarly {
-		for id, order := range b.early {
-			if now.Sub(order.at) > b.ttl || len(b.early) >= 2*maxEarly {
-				delete(b.early, id)
-			}
-		}
-	}
-	order.at, order.awaited = now, order.awaited || b.early[lease].awaited
-	b.early[lease] = order
-}
-
-// StopAll ends the contexts of all tasks.
-func (b *Manager) StopAll(cause error) {
-	for _, tasks := range b.snapshot() {
-		for _, t := range tasks {
-			t.Cancel(cause)
-		}
-	}
-}
-
-// AbandonAll releases the executions whose functions have not returned, and returns the names of their tasks.
-func (b *Manager) AbandonAll() []string {
-	b.mu.Lock()
-	b.stopped = true
-	b.mu.Unlock()
-	var names []string
-	for _, tasks := range b.snapshot() {
-		for _, t := range tasks {
-			if t.Settle() {
-				names = append(names, t.Name())
-				t.Report(completion.Released(completion.ReasonStopped), 0)
-			}
-		}
-	}
-	return names
 }
 
 // Keep renews the leases and the live key until ctx ends, and ends the contexts of tasks whose leases were not renewed
@@ -342,72 +248,6 @@ func (b *Manager) RenewSoon() {
 	}
 }
 
-const (
-	// restAfter is the number of renewals in a row without anything to renew after which a worker rests.
-	restAfter = 9
-	// RestingLooks is the number of lease durations between two checks of the engine while a worker rests.
-	RestingLooks = 3
-)
-
-// probes returns the ticker of the probes of the servers. In a quiet session it never ticks.
-func (b *Manager) probes() *time.Ticker {
-	t := time.NewTicker(transport.ProbeEvery)
-	if b.run.Session.Quiet || b.run.Session.InProcess != nil {
-		t.Stop()
-	}
-	return t
-}
-
-// isIdle reports whether there is nothing to renew, to check or to compare.
-func (b *Manager) isIdle() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.tasks) == 0 && len(b.former) == 0 && !b.run.Doubt.IsSet()
-}
-
-// rest returns when the worker has a task, when its leases have to be compared with the engine's, or when ctx ends.
-// Until then it lets the live key expire, and reads it to check that the engine is reachable, unless the engine has
-// recently answered a report of the worker.
-func (b *Manager) rest(ctx context.Context) {
-	b.Known.Store(false)
-	b.Resting.Store(true) // until the live key is set again
-	look := time.NewTimer(b.untilLook())
-	defer look.Stop()
-	if b.run.Session.Quiet {
-		look.Stop()
-	}
-	for ctx.Err() == nil && b.isIdle() {
-		select {
-		case <-ctx.Done():
-		case <-look.C:
-			if b.untilLook() == b.ttl {
-				b.lookForEngine(ctx)
-			}
-			look.Reset(b.untilLook())
-		case <-b.run.Doubt.Woken:
-		}
-	}
-}
-
-// untilLook returns how long a resting worker waits before it checks the engine: a bit longer than the interval of
-// reports with the default lease, counted from the last answer, but at least a lease.
-func (b *Manager) untilLook() time.Duration {
-	return max(b.ttl, RestingLooks*b.ttl+b.ttl/2-b.Liveness.Silence())
-}
-
-// lookForEngine records whether the engine answers.
-func (b *Manager) lookForEngine(ctx context.Context) {
-	asked, cancel := context.WithTimeout(ctx, b.ttl)
-	defer cancel()
-	client := b.run.Session.Client
-	switch err := client.Do(asked, client.B().Exists().Key(b.liveKey()).Build()).Error(); {
-	case err == nil:
-		b.Liveness.Touch()
-	case ctx.Err() == nil:
-		b.run.Doubt.Mark()
-	}
-}
-
 // cancelExpired ends the contexts of tasks whose lease is about to expire, before another worker can claim
 // their executions.
 func (b *Manager) cancelExpired() {
@@ -465,7 +305,7 @@ func (b *Manager) renew(ctx context.Context) {
 }
 
 // beginRenewal notes that a renewal is under way in a partition until endRenewal. It reports false if one was already.
-func (b *Manager) beginRenewal(p enginecore.Partition) bool {
+func (b *Manager) beginRenewal(p keyspace.Partition) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.renewing[p] {
@@ -475,14 +315,14 @@ func (b *Manager) beginRenewal(p enginecore.Partition) bool {
 	return true
 }
 
-func (b *Manager) endRenewal(p enginecore.Partition) {
+func (b *Manager) endRenewal(p keyspace.Partition) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.renewing, p)
 }
 
 // RenewIn renews the leases of one partition.
-func (b *Manager) RenewIn(ctx context.Context, p enginecore.Partition, tasks []*attempt.Attempt, compare bool) error {
+func (b *Manager) RenewIn(ctx context.Context, p keyspace.Partition, tasks []*attempt.Attempt, compare bool) error {
 	sentAt := time.Now()
 	reply, err := b.run.Session.Backend.Renew(ctx, b.renewal(p, tasks, compare))
 	if err != nil {
@@ -496,7 +336,7 @@ func (b *Manager) RenewIn(ctx context.Context, p enginecore.Partition, tasks []*
 }
 
 // renewal returns the call that renews the leases of one partition.
-func (b *Manager) renewal(p enginecore.Partition, tasks []*attempt.Attempt, compare bool) enginerpc.RenewCall {
+func (b *Manager) renewal(p keyspace.Partition, tasks []*attempt.Attempt, compare bool) enginerpc.RenewCall {
 	call := enginerpc.RenewCall{
 		Partition: p, WorkerInstanceID: b.Instance, LeaseTTL: b.ttl, ReportOrphans: compare,
 		Leases: make([]enginerpc.RenewLease, len(tasks)),
@@ -533,7 +373,7 @@ func (b *Manager) renewed(tasks []*attempt.Attempt, lost []enginerpc.LostLease, 
 // releaseUnknown releases leases that the engine has for this worker in a partition and that the worker does not know,
 // because the reply of the claim was lost. It releases a lease when a second comparison finds it, since at the first
 // one the reply may be in flight.
-func (b *Manager) releaseUnknown(p enginecore.Partition, unknown []enginerpc.HeldLease) {
+func (b *Manager) releaseUnknown(p keyspace.Partition, unknown []enginerpc.HeldLease) {
 	seen := make(map[enginecore.LeaseID]bool)
 	for _, lease := range unknown {
 		b.mu.Lock()

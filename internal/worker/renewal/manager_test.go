@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/dispatch"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/worker/attempt"
 )
 
@@ -51,12 +52,12 @@ func TestLateClaimReplyStartsNoFunction(t *testing.T) {
 			orphans := []enginerpc.HeldLease{{
 				ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID, LeaseEpoch: 1, AttemptID: "try",
 			}}
-			book.releaseUnknown(enginecore.Partition{}, orphans)
+			book.releaseUnknown(keyspace.Partition{}, orphans)
 			require.Empty(t, late.released, "it is seen for the first time")
 			if before {
 				late.arrives()
 			}
-			book.releaseUnknown(enginecore.Partition{}, orphans)
+			book.releaseUnknown(keyspace.Partition{}, orphans)
 			require.Equal(t, !before, held.Settled.Load())
 			if before {
 				require.Empty(t, late.released)
@@ -72,8 +73,8 @@ func TestLateClaimReplyStartsNoFunction(t *testing.T) {
 // deadPrimary answers renewals in all partitions but one, where they wait until the test ends.
 type deadPrimary struct {
 	engine.Backend
-	dead  enginecore.Partition
-	calls chan enginecore.Partition
+	dead  keyspace.Partition
+	calls chan keyspace.Partition
 }
 
 func (d *deadPrimary) Renew(ctx context.Context, call enginerpc.RenewCall) (enginerpc.RenewReply, error) {
@@ -88,7 +89,7 @@ func (d *deadPrimary) Renew(ctx context.Context, call enginerpc.RenewCall) (engi
 // A partition whose server does not answer delays the renewals of no other one.
 func TestDeadPrimaryDoesNotDelayOtherRenewals(t *testing.T) {
 	t.Parallel()
-	backend := &deadPrimary{dead: enginecore.Partition{Family: enginecore.FlowFamily, Index: 1}, calls: make(chan enginecore.Partition, 16)}
+	backend := &deadPrimary{dead: keyspace.Partition{Family: keyspace.FlowFamily, Index: 1}, calls: make(chan keyspace.Partition, 16)}
 	s := &attempt.Shared{
 		Base: t.Context(), LeaseTTL: time.Hour,
 		Session: &engine.Session{Backend: backend, Logger: slog.New(slog.DiscardHandler)},
@@ -96,7 +97,7 @@ func TestDeadPrimaryDoesNotDelayOtherRenewals(t *testing.T) {
 	leases := New(s, Config{})
 	tasks := make([]*attempt.Attempt, 3)
 	for i := range tasks {
-		p := enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)}
+		p := keyspace.Partition{Family: keyspace.FlowFamily, Index: uint16(i)}
 		id := enginecore.ExecutionID(p.Tag() + ":x")
 		tasks[i] = new(attempt.Attempt)
 		tasks[i].Init(s, dispatch.LaneShard{Partition: p}, &enginerpc.ClaimedExecution{ExecutionID: id}, time.Now())

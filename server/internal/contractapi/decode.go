@@ -16,6 +16,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // octets are bytes, in JSON an array of numbers.
@@ -101,7 +102,7 @@ func (l *lane) UnmarshalJSON(text []byte) error {
 	if err := json.Unmarshal(text, &name); err != nil {
 		return err
 	}
-	id, err := enginecore.ParseLaneID(name)
+	id, err := keyspace.ParseLaneID(name)
 	*l = lane(id)
 	return err
 }
@@ -115,7 +116,7 @@ func (e *executionID) UnmarshalJSON(text []byte) error {
 	if err := json.Unmarshal(text, &name); err != nil {
 		return err
 	}
-	id, err := enginecore.ParseExecutionID(name)
+	id, err := keyspace.ParseExecutionID(name)
 	*e = executionID(id)
 	return err
 }
@@ -131,7 +132,7 @@ func (u *uuidText) UnmarshalJSON(text []byte) error {
 	if err := json.Unmarshal(text, &name); err != nil {
 		return err
 	}
-	id, err := enginecore.ParseFlowID(name)
+	id, err := keyspace.ParseFlowID(name)
 	*u = uuidText(id)
 	return err
 }
@@ -176,7 +177,7 @@ func (c *call) decode(into any, required ...string) error {
 
 // execution returns the execution id of the path.
 func (c *call) execution() (enginecore.ExecutionID, error) {
-	id, err := enginecore.ParseExecutionID(c.r.PathValue("id"))
+	id, err := keyspace.ParseExecutionID(c.r.PathValue("id"))
 	if err != nil {
 		return "", invalid("invalid execution_id: %v", err)
 	}
@@ -195,7 +196,7 @@ func (c *call) exists(ids ...enginecore.ExecutionID) error {
 
 // flow returns the flow id of the path.
 func (c *call) flow() (enginecore.FlowID, error) {
-	id, err := enginecore.ParseFlowID(c.r.PathValue("id"))
+	id, err := keyspace.ParseFlowID(c.r.PathValue("id"))
 	if err != nil {
 		return "", invalid("invalid flow_id: %v", err)
 	}
@@ -204,7 +205,7 @@ func (c *call) flow() (enginecore.FlowID, error) {
 
 // budget returns the budget id of the path.
 func (c *call) budget() (enginecore.BudgetID, error) {
-	id, err := enginecore.ParseBudgetID(c.r.PathValue("id"))
+	id, err := keyspace.ParseBudgetID(c.r.PathValue("id"))
 	if err != nil {
 		return "", invalid("invalid budget_id: %v", err)
 	}

@@ -13,8 +13,10 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // dedupTTL is how long a key of a creation, a signal or a report of usage counts.
@@ -161,7 +163,7 @@ const (
 )
 
 // indexes has the states by which executions are listed.
-var indexes = map[string]func(enginerpc.Keys, enginecore.Partition, enginecore.LaneID) string{
+var indexes = map[string]func(enginerpc.Keys, keyspace.Partition, enginecore.LaneID) string{
 	"eligible":  enginerpc.Keys.LaneEligible,
 	"delayed":   enginerpc.Keys.LaneDelayed,
 	"terminal":  enginerpc.Keys.LaneTerminal,
@@ -184,7 +186,7 @@ func listExecutions(c *call) error {
 	if int(index) >= c.core.Partitioning().Flow {
 		return invalid("partition: %d, there are %d", index, c.core.Partitioning().Flow)
 	}
-	p := enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(index)}
+	p := keyspace.Partition{Family: keyspace.FlowFamily, Index: uint16(index)}
 	if query.Has("cursor") {
 		return listAll(c, p)
 	}
@@ -197,7 +199,7 @@ func listExecutions(c *call) error {
 		return err
 	}
 	name := cmp.Or(query.Get("lane"), "default")
-	id, err := enginecore.ParseLaneID(name)
+	id, err := keyspace.ParseLaneID(name)
 	if err != nil {
 		return invalid("lane: %v", err)
 	}
@@ -256,7 +258,7 @@ func (c *call) summaries(ids []string) ([]fields, error) {
 }
 
 // listAll lists the ids of all executions of a partition, in order, after a cursor.
-func listAll(c *call, p enginecore.Partition) error {
+func listAll(c *call, p keyspace.Partition) error {
 	query := c.r.URL.Query()
 	limit, err := number(query, "limit", defaultList, 0, 1<<31)
 	if err != nil {
@@ -313,7 +315,7 @@ func cancelExecution(c *call) error {
 		return refused(enginerpc.FunctionName(enginerpc.CancelExecutionCall{}), err)
 	}
 	return c.reply(http.StatusOK, result("Cancelled", fields{
-		"execution_id": id, "public_state": enginecore.PublicCancelled,
+		"execution_id": id, "public_state": fabrictype.NodeCancelled,
 	}))
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
@@ -92,7 +93,7 @@ func (c *call) fail(err error) {
 func (c *call) meaning(err error) (status int, body any) {
 	var own *stated
 	var reply *enginecore.Error
-	var id *enginecore.IDError
+	var id *keyspace.IDError
 	var unsent *enginecore.CallError
 	switch {
 	case errors.As(err, &own):

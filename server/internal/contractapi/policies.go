@@ -204,10 +204,11 @@ func rotateSecret(c *call) error {
 	defer cancel()
 	r, err := c.operator.RotateSecret(ctx, admin.Secret{KID: b.KID, Hex: b.Secret}, c.config.SecretGrace)
 	rotated, failed := r.Rotated+r.Unchanged, []int{}
-	for p := range r.Failed {
-		failed = append(failed, int(p.Index))
+	for _, p := range c.core.Partitioning().FlowPartitions() {
+		if r.Failed[p.Tag()] != nil {
+			failed = append(failed, int(p.Index))
+		}
 	}
-	slices.Sort(failed)
 	switch {
 	case ctx.Err() != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return state(http.StatusGatewayTimeout, "the rotation exceeded %s; repeat it", rotateTimeout)

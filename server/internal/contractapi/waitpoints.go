@@ -9,6 +9,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/contractsignal"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/recordstate"
 	"github.com/flowfabric/flowfabric-go/server/internal/answers"
 )
 
@@ -40,7 +42,7 @@ func listWaitpoints(c *call) error {
 }
 
 func getWaitpointToken(c *call) error {
-	id, err := enginecore.ParseWaitpointID(c.r.PathValue("waitpoint"))
+	id, err := keyspace.ParseWaitpointID(c.r.PathValue("waitpoint"))
 	if err != nil {
 		return invalid("invalid waitpoint_id: %v", err)
 	}
@@ -166,7 +168,7 @@ func outcomeOf(reply enginerpc.DeliverSignalReply) fabrictype.SignalResult {
 	switch {
 	case reply.Status == enginerpc.StatusDuplicate:
 		outcome = fabrictype.SignalDuplicate
-	case enginecore.SignalEffect(reply.Effect) == enginecore.SignalResumed:
+	case reply.Effect == recordstate.SignalResumed:
 		outcome = fabrictype.SignalResumed
 	}
 	return fabrictype.SignalResult{Outcome: outcome, SignalID: string(reply.SignalID)}

@@ -10,13 +10,14 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // grantBody is the reply with a grant.
 func grantBody(g *runtime.Grant) fields {
 	out := fields{
-		"execution_id": g.ExecutionID, "partition_key": g.Partition.Tag(), "grant_key": g.Key,
+		"execution_id": g.ExecutionID, "partition_key": g.ExecutionID.Tag(), "grant_key": g.Key,
 		"expires_at_ms": g.ExpiresAt.UnixMilli(),
 	}
 	if g.Reclaim {
@@ -48,7 +49,7 @@ func claimForWorker(c *call) error {
 		return nil
 	}
 	if err == nil {
-		err = c.ensureSecret(grant.Partition)
+		err = c.ensureSecret(grant.ExecutionID)
 	}
 	if err != nil {
 		return err
@@ -56,8 +57,12 @@ func claimForWorker(c *call) error {
 	return c.reply(http.StatusOK, grantBody(&grant))
 }
 
-// ensureSecret lets a worker that gets a grant of a partition open waitpoints there.
-func (c *call) ensureSecret(p enginecore.Partition) error {
+// ensureSecret lets a worker that gets a grant of an execution open waitpoints in its partition.
+func (c *call) ensureSecret(id enginecore.ExecutionID) error {
+	p, err := keyspace.PartitionOf(id)
+	if err != nil {
+		return err
+	}
 	s, err := engine.SessionOf(c.config.Engine.Internal())
 	if err != nil {
 		return err
@@ -124,15 +129,11 @@ func issueReclaimGrant(c *call) error {
 	if _, err := c.core.IssueReclaimGrant(c.ctx, enginerpc.IssueReclaimGrantCall{Grant: grant}); err != nil {
 		return err
 	}
-	p, err := id.Partition()
-	if err == nil {
-		err = c.ensureSecret(p)
-	}
-	if err != nil {
+	if err := c.ensureSecret(id); err != nil {
 		return err
 	}
 	return c.reply(http.StatusOK, fields{
-		"execution_id": id, "partition_key": p.Tag(), "grant_key": c.core.Keys().ExecClaimGrant(id),
+		"execution_id": id, "partition_key": id.Tag(), "grant_key": c.core.Keys().ExecClaimGrant(id),
 		"expires_at_ms": now.UnixMilli() + ttl, "lane_id": e.Lane,
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/serverstore"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server/internal/bounds"
@@ -101,7 +102,7 @@ var meanings = []meaning{
 	{admin.ErrInvalid, http.StatusUnprocessableEntity, "invalid", false},
 	{activity.ErrInvalid, http.StatusUnprocessableEntity, "invalid", false},
 	{flow.ErrInvalid, http.StatusUnprocessableEntity, "invalid", false},
-	{enginecore.ErrInvalidInput, http.StatusUnprocessableEntity, "invalid", false},
+	{errorcode.InvalidInput, http.StatusUnprocessableEntity, "invalid", false},
 	{enginecore.ErrFull, http.StatusInsufficientStorage, "engine_full", true},
 	{enginecore.ErrOutcomeUnknown, http.StatusServiceUnavailable, "outcome_unknown", true},
 	{enginecore.ErrUnavailable, http.StatusServiceUnavailable, "engine_unavailable", true},

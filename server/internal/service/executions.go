@@ -8,6 +8,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // ListExecutions implements api.ListExecutions.
@@ -19,7 +20,7 @@ func (s *Service) ListExecutions(
 		WithTags: true,
 	}
 	for _, state := range in.States {
-		q.States = append(q.States, enginecore.PublicState(state))
+		q.States = append(q.States, fabrictype.NodeState(state))
 	}
 	for _, tag := range in.Tags {
 		key, value, found := strings.Cut(tag, "=")
@@ -42,7 +43,7 @@ func (s *Service) ListExecutions(
 
 // GetExecution implements api.GetExecution.
 func (s *Service) GetExecution(ctx context.Context, in *api.ExecutionInput) (*api.Execution, error) {
-	id, err := enginecore.ParseExecutionID(in.Execution)
+	id, err := keyspace.ParseExecutionID(in.Execution)
 	if err != nil {
 		return nil, faultAt("", "execution: %v", err)
 	}
@@ -58,8 +59,8 @@ func executionOf(e admin.Execution) api.Execution {
 	return api.Execution{
 		ID: string(e.ID), FlowID: string(e.Flow), Flow: e.FlowName, Run: e.Run, Node: e.Node, Kind: e.Kind,
 		Lane: string(e.Lane), Namespace: e.Namespace,
-		Priority: e.Priority, State: string(e.State), Phase: string(e.Phase), Ownership: string(e.Ownership),
-		Eligibility: string(e.Eligibility), Detail: e.BlockingDetail, Attempts: e.Attempts, Retries: e.Retries,
+		Priority: e.Priority, State: string(e.State), Phase: e.Phase, Ownership: e.Ownership,
+		Eligibility: e.Eligibility, Detail: e.BlockingDetail, Attempts: e.Attempts, Retries: e.Retries,
 		Reclaims: e.Reclaims, Replays: e.Replays, Worker: string(e.Worker), LeaseExpiresAt: e.LeaseExpiresAt,
 		Failure: e.FailureReason, CancelReason: e.CancellationReason, CreatedAt: e.CreatedAt, StartedAt: e.StartedAt,
 		CompletedAt: e.CompletedAt, Tags: e.Tags,

@@ -5,6 +5,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/queueread"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
@@ -58,7 +59,7 @@ func (s *Service) GetLimitUse(ctx context.Context, in *api.LimitUseInput) (*api.
 	if _, err := s.client.Limit(ctx, in.Limit, in.Key); err != nil {
 		return nil, err
 	}
-	id := enginecore.QuotaIDFor(enginecore.Namespace(s.info.Namespace), in.Limit, in.Key)
+	id := keyspace.QuotaIDFor(keyspace.Namespace(s.info.Namespace), in.Limit, in.Key)
 	use, err := s.queues.LimitUse(ctx, id, in.Most)
 	if err != nil {
 		return nil, err
@@ -78,7 +79,7 @@ func (s *Service) GetBudgetUse(ctx context.Context, in *api.BudgetUseInput) (*ap
 	if _, err := s.client.Budget(ctx, ref); err != nil {
 		return nil, err
 	}
-	use, err := s.queues.BudgetUse(ctx, submit.BudgetID(enginecore.Namespace(s.info.Namespace), ref), in.Most)
+	use, err := s.queues.BudgetUse(ctx, submit.BudgetID(keyspace.Namespace(s.info.Namespace), ref), in.Most)
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/keyprefix"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 func (a *App) tokenCommand() *cobra.Command {
@@ -311,7 +313,7 @@ func (a *App) executionShow() *cobra.Command {
 	return a.command(spec{
 		use: "show EXECUTION", short: "Show an execution", calls: []api.Entry{api.GetExecution},
 		check: func(args []string) error {
-			_, err := enginecore.ParseExecutionID(args[0])
+			_, err := keyspace.ParseExecutionID(args[0])
 			return err
 		},
 		do: func(r *request) error {
@@ -365,7 +367,7 @@ func (a *App) aclCommand() *cobra.Command {
 		if deployer {
 			of = enginecore.DeployerRules
 		}
-		return of(cmp.Or(a.flags.prefix, enginecore.DefaultPrefix))
+		return of(cmp.Or(a.flags.prefix, keyprefix.Default))
 	}
 	c := a.standalone(spec{
 		use: "acl USER", short: "Print the ACL SETUSER line of an application, or of a deployer",

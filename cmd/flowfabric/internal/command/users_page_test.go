@@ -13,6 +13,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/admin/backup"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyprefix"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/internal/test/workload"
@@ -77,7 +78,7 @@ func TestUsersPage(t *testing.T) {
 		_, err = runtime.Open(ctx, server.URL(), runtime.OpenConfig{})
 		require.ErrorIs(t, err, enginecore.ErrUnauthorized)
 
-		b := enginetest.Open(t, kind, as("app", "a-1"), enginecore.DefaultPrefix, runtime.OpenConfig{Partitions: 64})
+		b := enginetest.Open(t, kind, as("app", "a-1"), keyprefix.Default, runtime.OpenConfig{Partitions: 64})
 		w := workload.New(t, 1)
 		w.Start(t, b)
 		w.Finish(t, b)

@@ -20,9 +20,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/internal/lualib"
 	"github.com/flowfabric/flowfabric-go/internal/test/conformance"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
-	"github.com/flowfabric/flowfabric-go/lua"
 )
 
 func main() {
@@ -155,7 +155,7 @@ func (c *config) replay(ctx context.Context, traces []*conformance.Trace, out io
 
 func (c *config) source() (string, error) {
 	if c.library == "" {
-		return lua.Source(), nil
+		return lualib.Source(), nil
 	}
 	source, err := os.ReadFile(c.library)
 	return string(source), err

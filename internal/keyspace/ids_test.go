@@ -1,4 +1,4 @@
-package enginecore
+package keyspace
 
 import (
 	"errors"
@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
 func TestPartitionVectors(t *testing.T) {
@@ -32,19 +34,19 @@ func TestPartitionVectors(t *testing.T) {
 		}
 		for count, want := range map[int]uint16{256: v.of256, 32: v.of32, 1024: v.of1024} {
 			p := Partitioning{Flow: count, Budget: count, Quota: count}
-			if got, err := p.FlowPartition(FlowID(v.id)); err != nil || got != (Partition{FlowFamily, want}) {
+			if got, err := p.FlowPartition(enginecore.FlowID(v.id)); err != nil || got != (Partition{FlowFamily, want}) {
 				t.Errorf("flow %s of %d: %v, %v", v.id, count, got, err)
 			}
-			if got, err := p.BudgetPartition(BudgetID(v.id)); err != nil || got != (Partition{BudgetFamily, want}) {
+			if got, err := p.BudgetPartition(enginecore.BudgetID(v.id)); err != nil || got != (Partition{BudgetFamily, want}) {
 				t.Errorf("budget %s of %d: %v, %v", v.id, count, got, err)
 			}
-			if got, err := p.QuotaPartition(QuotaPolicyID(v.id)); err != nil || got != (Partition{QuotaFamily, want}) {
+			if got, err := p.QuotaPartition(enginecore.QuotaPolicyID(v.id)); err != nil || got != (Partition{QuotaFamily, want}) {
 				t.Errorf("quota %s of %d: %v, %v", v.id, count, got, err)
 			}
 		}
 	}
 	for _, v := range []struct {
-		lane          LaneID
+		lane          enginecore.LaneID
 		of256, of1024 uint16
 	}{
 		{"default", 86, 598}, {"workers-a", 193, 705}, {"main", 213, 213}, {"gpu", 144, 144},
@@ -88,7 +90,7 @@ func TestExecutionID(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p, err := id.Partition(); err != nil || p != (Partition{FlowFamily, 7}) {
+	if p, err := PartitionOf(id); err != nil || p != (Partition{FlowFamily, 7}) {
 		t.Errorf("partition %v, %v", p, err)
 	}
 	if id.UUID() != "550e8400-e29b-41d4-a716-446655440000" {
@@ -144,10 +146,10 @@ func FuzzParseExecutionID(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		id, err := ParseExecutionID(text)
 		if err != nil {
-			ExecutionID(text).UUID()
+			enginecore.ExecutionID(text).UUID()
 			return
 		}
-		p, err := id.Partition()
+		p, err := PartitionOf(id)
 		if err != nil || p.Tag()+":"+id.UUID() != text {
 			t.Errorf("%q: %v, %v", text, p, err)
 		}

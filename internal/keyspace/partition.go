@@ -1,4 +1,4 @@
-package enginecore
+package keyspace
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
 // Family is a kind of partition, named after the records that it holds.
@@ -125,17 +127,17 @@ func (p Partitioning) Validate() error {
 }
 
 // FlowPartition returns the partition of a flow and its executions. A flow id that is not a UUID is an error.
-func (p Partitioning) FlowPartition(id FlowID) (Partition, error) {
+func (p Partitioning) FlowPartition(id enginecore.FlowID) (Partition, error) {
 	return uuidPartition(FlowFamily, p.Flow, "flow id", string(id))
 }
 
 // BudgetPartition is where a budget lives.
-func (p Partitioning) BudgetPartition(id BudgetID) (Partition, error) {
+func (p Partitioning) BudgetPartition(id enginecore.BudgetID) (Partition, error) {
 	return uuidPartition(BudgetFamily, p.Budget, "budget id", string(id))
 }
 
 // QuotaPartition is where a quota policy lives.
-func (p Partitioning) QuotaPartition(id QuotaPolicyID) (Partition, error) {
+func (p Partitioning) QuotaPartition(id enginecore.QuotaPolicyID) (Partition, error) {
 	return uuidPartition(QuotaFamily, p.Quota, "quota policy id", string(id))
 }
 
@@ -155,7 +157,7 @@ func (p Partitioning) RunKeyPartition(id RunKeyID) (Partition, error) {
 }
 
 // LanePartition is where executions of a lane live that belong to no flow.
-func (p Partitioning) LanePartition(lane LaneID) Partition {
+func (p Partitioning) LanePartition(lane enginecore.LaneID) Partition {
 	return Partition{FlowFamily, bucket(crc16([]byte(lane)), p.Flow)}
 }
 

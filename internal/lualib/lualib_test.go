@@ -1,21 +1,25 @@
-package lua_test
+package lualib_test
 
 import (
 	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/flowfabric/flowfabric-go/lua"
+	"github.com/flowfabric/flowfabric-go/internal/lualib"
 )
+
+// folder has the files of the library.
+const folder = "../../lua"
 
 // TestFilesAreListed fails for a file in a folder that is not listed: such a file is not in the library.
 func TestFilesAreListed(t *testing.T) {
 	t.Parallel()
 	var present []string
-	err := fs.WalkDir(os.DirFS("."), ".", func(name string, _ fs.DirEntry, err error) error {
+	err := fs.WalkDir(os.DirFS(folder), ".", func(name string, _ fs.DirEntry, err error) error {
 		if strings.HasSuffix(name, ".lua") {
 			present = append(present, name)
 		}
@@ -24,7 +28,7 @@ func TestFilesAreListed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listed := lua.Files()
+	listed := lualib.Files()
 	for _, name := range present {
 		if !slices.Contains(listed, name) {
 			t.Errorf("%s is not listed", name)
@@ -42,15 +46,15 @@ func TestFilesAreListed(t *testing.T) {
 
 func TestSource(t *testing.T) {
 	t.Parallel()
-	source := lua.Source()
+	source := lualib.Source()
 	if !strings.HasPrefix(source, "#!lua name=flowfabric\n") {
 		t.Errorf("begins with %.40q", source)
 	}
-	if !strings.Contains(source, "call.build = '"+lua.Build()+"'") {
-		t.Errorf("build %s is not in the source", lua.Build())
+	if !strings.Contains(source, "call.build = '"+lualib.Build()+"'") {
+		t.Errorf("build %s is not in the source", lualib.Build())
 	}
-	for _, name := range lua.Files() {
-		text, err := os.ReadFile(name)
+	for _, name := range lualib.Files() {
+		text, err := os.ReadFile(filepath.Join(folder, name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,10 +70,10 @@ func TestSource(t *testing.T) {
 func TestContractSourceHasNoCompositeCalls(t *testing.T) {
 	t.Parallel()
 	composite := regexp.MustCompile(`(?m)^redis\.register_function\W+(?:function_name = )?'ffx\d*_`)
-	if !composite.MatchString(lua.Source()) {
+	if !composite.MatchString(lualib.Source()) {
 		t.Error("the whole library registers no composite call")
 	}
-	contract := lua.ContractSource()
+	contract := lualib.ContractSource()
 	if composite.MatchString(contract) || strings.Contains(contract, "function F.ffx") {
 		t.Error("the contract library has a composite call")
 	}
@@ -89,7 +93,7 @@ func TestFunctionsRefusedWhenFull(t *testing.T) {
 	}
 	var refused []string
 	flags := map[string]int{}
-	for _, m := range regexp.MustCompile(`redis\.register_function(?:\('(\w+)'|\{ function_name = '\w+', flags = \{ '([a-z-]+)' \})`).FindAllStringSubmatch(lua.Source(), -1) {
+	for _, m := range regexp.MustCompile(`redis\.register_function(?:\('(\w+)'|\{ function_name = '\w+', flags = \{ '([a-z-]+)' \})`).FindAllStringSubmatch(lualib.Source(), -1) {
 		if m[1] != "" {
 			refused = append(refused, m[1])
 		}

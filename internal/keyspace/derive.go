@@ -1,4 +1,4 @@
-package enginecore
+package keyspace
 
 import (
 	"crypto/sha1" // UUIDv5 is defined by it
@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"github.com/google/uuid"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
 // derivation is the UUID namespace of all ids that derive from names. It is part of the stored form: with
@@ -48,8 +50,8 @@ func appendUUID(text []byte, id uuid.UUID) []byte {
 //
 // It is a UUID of version 8 that ends in 0000: the ids of the executions of a run that is submitted whole have the
 // ordinals of their nodes there, see [NodeExecutionID].
-func FlowIDFor(namespace Namespace, flowName, runID string) FlowID {
-	return FlowID(flowUUID(namespace, flowName, runID).String())
+func FlowIDFor(namespace Namespace, flowName, runID string) enginecore.FlowID {
+	return enginecore.FlowID(flowUUID(namespace, flowName, runID).String())
 }
 
 func flowUUID(namespace Namespace, flowName, runID string) uuid.UUID {
@@ -61,10 +63,10 @@ func flowUUID(namespace Namespace, flowName, runID string) uuid.UUID {
 
 // NodeExecutionID is the execution id of the node of a flow with an ordinal, from 1 on, in the order of the flow's
 // definition. It goes for flows that are submitted whole.
-func NodeExecutionID(p Partition, flow FlowID, ordinal int) ExecutionID {
+func NodeExecutionID(p Partition, flow enginecore.FlowID, ordinal int) enginecore.ExecutionID {
 	text := append(p.appendTag(make([]byte, 0, 64)), ':')
 	text = append(text, flow[:min(len(flow), flowPrefix)]...)
-	return ExecutionID(fmt.Appendf(text, "%04x", ordinal))
+	return enginecore.ExecutionID(fmt.Appendf(text, "%04x", ordinal))
 }
 
 // flowPrefix is how many characters the executions of a flow have in common with its id.
@@ -77,25 +79,25 @@ func (p Partitioning) FlowPartitionFor(namespace Namespace, flowName, runID stri
 }
 
 // ExecutionIDFor is the execution id of a node of a flow that is created call by call. The partition is the flow's.
-func ExecutionIDFor(p Partition, flow FlowID, nodeName string) ExecutionID {
+func ExecutionIDFor(p Partition, flow enginecore.FlowID, nodeName string) enginecore.ExecutionID {
 	text := append(p.appendTag(make([]byte, 0, 64)), ':')
-	return ExecutionID(appendUUID(text, deriveUUID("execution", string(flow), nodeName)))
+	return enginecore.ExecutionID(appendUUID(text, deriveUUID("execution", string(flow), nodeName)))
 }
 
 // EdgeIDFor is the edge id between two nodes of a flow.
-func EdgeIDFor(flow FlowID, upstreamNode, downstreamNode string) EdgeID {
-	return EdgeID(derive("edge", string(flow), upstreamNode, downstreamNode))
+func EdgeIDFor(flow enginecore.FlowID, upstreamNode, downstreamNode string) enginecore.EdgeID {
+	return enginecore.EdgeID(derive("edge", string(flow), upstreamNode, downstreamNode))
 }
 
 // QuotaIDFor is the id of the quota that limits of one name and key in a namespace share.
-func QuotaIDFor(namespace Namespace, name, key string) QuotaPolicyID {
-	return QuotaPolicyID(derive("quota", string(namespace), name, key))
+func QuotaIDFor(namespace Namespace, name, key string) enginecore.QuotaPolicyID {
+	return enginecore.QuotaPolicyID(derive("quota", string(namespace), name, key))
 }
 
 // BudgetIDFor is the id of a budget. The scope is run (parts: flow name, run id, budget name), flow (flow name, budget
 // name) or shared (budget name, key).
-func BudgetIDFor(namespace Namespace, scope string, parts ...string) BudgetID {
-	return BudgetID(derive("budget", append([]string{string(namespace), scope}, parts...)...))
+func BudgetIDFor(namespace Namespace, scope string, parts ...string) enginecore.BudgetID {
+	return enginecore.BudgetID(derive("budget", append([]string{string(namespace), scope}, parts...)...))
 }
 
 // ScheduleIDFor is the id of a schedule. Its name is unique within a namespace.
@@ -115,6 +117,6 @@ func RunKeyIDFor(namespace Namespace, flowName, key string) RunKeyID {
 }
 
 // WaitpointIDFor is the id of the waitpoint of a waitpoint node of a flow.
-func WaitpointIDFor(flow FlowID, nodeName string) WaitpointID {
-	return WaitpointID(derive("waitpoint", string(flow), nodeName))
+func WaitpointIDFor(flow enginecore.FlowID, nodeName string) enginecore.WaitpointID {
+	return enginecore.WaitpointID(derive("waitpoint", string(flow), nodeName))
 }

@@ -1,11 +1,12 @@
-package lua
+package lualib
 
 import (
-	"embed"
 	"io/fs"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/flowfabric/flowfabric-go/lua"
 )
 
 // Name is the name under which the library is loaded.
@@ -43,11 +44,8 @@ const (
 	compositeRegister = "composite/generated/register.gen.lua"
 )
 
-//go:embed frame generated execution waiting graph limits composite
-var sources embed.FS
-
-// Files lists the files of the library in the order in which they are assembled, by their paths in this directory.
-func Files() []string { return Order(sources) }
+// Files lists the files of the library in the order in which they are assembled, by their paths in folder lua.
+func Files() []string { return Order(lua.Files()) }
 
 // Order lists the files of the library that a file system holds, in the order in which they are assembled.
 func Order(files fs.FS) []string {
@@ -85,7 +83,7 @@ var (
 
 func embedded(contract bool) string {
 	// Every listed file is embedded, which a test checks, so Assemble cannot fail.
-	source, _ := Assemble(sources, contract)
+	source, _ := Assemble(lua.Files(), contract)
 	return source
 }
 

@@ -1,0 +1,3 @@
+// Package errorcode has the error codes of the function library that users have no need of. Those that they do are in
+// package enginecore.
+package errorcode
