@@ -15,4 +15,6 @@
 // Invalid arguments return ErrInvalid before anything is sent. enginecore.ErrUnavailable means that the server is
 // unreachable, enginecore.ErrOutcomeUnknown that the reply of a call was lost, so that it may or may not have been
 // executed: read the record before you repeat the call.
+//
+// Import it to write tools for operators, or a server for other FlowFabric programs.
 package admin

@@ -21,4 +21,6 @@
 // An operation of type Stream answers with server-sent events if the request accepts text/event-stream: the id of an
 // event is the cursor after which the next request continues (Last-Event-ID), and the event "end" is the last one.
 // Otherwise it answers with a JSON page, after at most the time of the parameter wait.
+//
+// Import it to call a server with package httpclient, or to describe its operations.
 package api

@@ -13,4 +13,6 @@
 //
 // A token is a secret: anyone with the link can answer. The handler keeps it out of logs, caches and referrers, but the
 // server's own access log may contain paths.
+//
+// Import it to let people without an account answer a waitpoint.
 package approvals

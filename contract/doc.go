@@ -17,4 +17,6 @@
 // step that is half done; workers and keepers repeat every step until it is complete. Start refuses a flow with a
 // construct that the contract lacks, before it writes anything, with runtime.ErrNotInContract. The page
 // docs/contract/contract-mode.md lists the constructs and the differences.
+//
+// Import it to work on a server whose library belongs to another FlowFabric program.
 package contract

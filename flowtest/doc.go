@@ -33,4 +33,6 @@
 //
 // Storm lets workers die and replies be lost at random, and asserts that each effect happens once. Engines runs a test
 // on servers as well. Golden and TestRun.Snapshot compare graphs and runs with files.
+//
+// Import it to test flows in unit tests.
 package flowtest

@@ -6,4 +6,6 @@
 //	for event, err := range httpclient.Follow(ctx, client, api.FollowRun, in) { … }
 //
 // Programs that can reach the engine itself use package runtime, which types inputs and results.
+//
+// Import it to call a server from Go without a connection to its engine.
 package httpclient

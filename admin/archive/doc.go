@@ -17,4 +17,6 @@
 // The archive stores of a run: its description with the inputs and results of its nodes (the lines of runcheck.Export),
 // its definition, its events as far as the engine has them, and the lines that its activities logged. Frames that
 // activities emitted are not stored. The files have the values of the runs: keep them accordingly.
+//
+// Import it to keep runs longer than the engine does.
 package archive

@@ -6,4 +6,6 @@
 //
 // A file has everything: inputs and results of runs, and the secrets that sign the tokens of waitpoints. Keep it as you
 // keep the data themselves.
+//
+// Import it to write backups from a program; the command "flowfabric backup" does so from a shell.
 package backup

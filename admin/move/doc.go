@@ -4,4 +4,6 @@
 //
 // Programs that use the engine have to be stopped before, and are started again with the URL of the new one. Both
 // engines refuse programs while a move is under way, and the old one afterwards, with errors that state this.
+//
+// Import it to change the engine of a deployment from a program; the command "flowfabric move" does so from a shell.
 package move

@@ -68,4 +68,6 @@
 //   - after an error was caught by an inner pcall that itself ran within another failing pcall, closures may no longer
 //     share locals with the functions around them
 //   - redis.setresp(3), redis.set_repl, os.clock and the settings of cjson are absent
+//
+// Import it to open an engine with own settings, or to test for ErrLocked and ErrCorrupt.
 package embedded

@@ -6,4 +6,6 @@
 //
 // Runs come from an engine, by Open, or from a file that Export has written and Read reads, so that a build without
 // access to production can check them. The checks change nothing. flowtest.CheckRuns fails a test for each problem.
+//
+// Import it to check open runs before a new version of a program is deployed.
 package runcheck

@@ -1,3 +1,3 @@
-// Package alonetest uses packages of this module in a program that imports no other package of it, which shows
-// dependencies that a package does not import itself.
+// Package alonetest makes a program of each public package, its first example, which imports no package of this module
+// that the example does not import. It shows dependencies that a package does not import itself.
 package alonetest

@@ -24,11 +24,9 @@ func TestNamesOnPages(t *testing.T) {
 	t.Parallel()
 	table := symbolTable{packages: make(map[string]*symbols)}
 	byName := make(map[string]*symbols)
-	for dir := range exportedNames {
+	for _, dir := range publicFolders(t) {
 		byName[filepath.Base(dir)] = table.load(filepath.Join(root, dir), false)
 	}
-	byName["enginecore"] = table.load(filepath.Join(root, "enginecore"), false)
-	byName["embedded"] = table.load(filepath.Join(root, "enginecore", "embedded"), false)
 	checked := 0
 	for page, text := range pages(t) {
 		if page == "CHANGELOG.md" || page == "docs/reference/renamed.md" || strings.HasPrefix(page, "docs/contributing/") {

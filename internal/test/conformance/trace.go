@@ -1,13 +1,13 @@
 package conformance
 
 import (
+	"archive/zip"
 	"bufio"
-	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"sort"
@@ -89,45 +89,38 @@ func (t *Trace) Functions() []string {
 	return names
 }
 
-// LoadDir reads all traces of a directory, sorted by file name. A trace is
-// named after its file.
+// traceArchive is the file of a directory with all its traces. The files in it end in traceEnd.
+const traceArchive, traceEnd = "traces.zip", ".jsonl"
+
+// LoadDir reads all traces of a directory, sorted by name. A trace is named after its file in traces.zip.
 func LoadDir(dir string) ([]*Trace, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.jsonl.gz"))
+	archive, err := zip.OpenReader(filepath.Join(dir, traceArchive))
+	if err != nil {
+		return nil, err
+	}
+	defer archive.Close()
+	files, err := fs.Glob(archive, "*"+traceEnd)
 	if err != nil {
 		return nil, err
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("no traces (*.jsonl.gz) in %s", dir)
+		return nil, fmt.Errorf("no traces (*%s) in %s of %s", traceEnd, traceArchive, dir)
 	}
 	sort.Strings(files)
 	traces := make([]*Trace, 0, len(files))
 	for _, file := range files {
-		trace, err := LoadFile(file)
+		text, err := archive.Open(file)
 		if err != nil {
 			return nil, err
 		}
+		trace, err := Load(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		trace.Name = strings.TrimSuffix(file, traceEnd)
 		traces = append(traces, trace)
 	}
 	return traces, nil
-}
-
-// LoadFile reads one gzip-compressed trace.
-func LoadFile(file string) (*Trace, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	trace, err := Load(z)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	trace.Name = strings.TrimSuffix(filepath.Base(file), ".jsonl.gz")
-	return trace, nil
 }
 
 // Load reads an uncompressed trace.
