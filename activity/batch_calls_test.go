@@ -23,7 +23,7 @@ func TestCallsInABatchFail(t *testing.T) {
 		"await":   func(ctx context.Context) error { _, err := activity.Await[int](ctx, "x"); return err },
 		"open":    func(ctx context.Context) error { _, err := activity.OpenWaitpoint(ctx, "x", 0); return err },
 		"publish": func(ctx context.Context) error { return activity.Publish(ctx, "x", 1) },
-		"emit":    func(ctx context.Context) error { return activity.Emit(ctx, "x", 1) },
+		"emit":    func(ctx context.Context) error { return activity.Emit(ctx, activity.Frame{Kind: "x", Payload: 1}) },
 		"usage":   func(ctx context.Context) error { return activity.ReportUsage(ctx, "tokens", 1) },
 		"reserve": func(ctx context.Context) error { _, err := activity.Reserve(ctx, "tokens", 1); return err },
 	}

@@ -64,21 +64,17 @@ func ReportUsage(ctx context.Context, dimension string, n int64) error {
 	return reportUsage(ctx, []activitycontext.Usage{{Dimension: dimension, Amount: n}}, "")
 }
 
-// ReportUsages is ReportUsage for several dimensions at once. Each counts by itself: the error joins the errors of all
-// dimensions, and a *BudgetError of one does not keep the others from being counted. An invalid amount or an unknown
-// dimension is an error before any is counted.
-func ReportUsages(ctx context.Context, usage map[string]int64) error {
-	return reportUsage(ctx, activitycontext.UsageOf(usage), "")
-}
-
-// ReportUsageOnce is ReportUsage for work that is done once however many attempts the execution has: for 30 days,
-// reports of the execution with the same key and dimension after the first do nothing. The key is a name by the rule of
-// the package.
-func ReportUsageOnce(ctx context.Context, key, dimension string, n int64) error {
+// ReportUsageOnce is ReportUsage for several dimensions at once, and for work that is done once however many attempts
+// the execution has: for 30 days, reports of the execution with the same key and dimension after the first do nothing.
+// The key is a name by the rule of the package.
+//
+// Each dimension counts by itself: the error joins the errors of all dimensions, and a *BudgetError of one does not keep
+// the others from being counted. An invalid amount or an unknown dimension is an error before any is counted.
+func ReportUsageOnce(ctx context.Context, key string, usage map[string]int64) error {
 	if err := activityspec.CheckName(key); err != nil {
-		return badUsage("report", dimension, fmt.Errorf("key: %w", err))
+		return badUsage("report", "", fmt.Errorf("key: %w", err))
 	}
-	return reportUsage(ctx, []activitycontext.Usage{{Dimension: dimension, Amount: n}}, key)
+	return reportUsage(ctx, activitycontext.UsageOf(usage), key)
 }
 
 func reportUsage(ctx context.Context, usage []activitycontext.Usage, key string) error {

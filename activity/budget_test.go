@@ -33,7 +33,7 @@ func TestBadUsage(t *testing.T) {
 		"too much":      activity.ReportUsage(ctx, "tokens", 1<<50+1),
 		"no dimension":  activity.ReportUsage(ctx, "", 1),
 		"bad dimension": activity.ReportUsage(ctx, "a b", 1),
-		"bad key":       activity.ReportUsageOnce(ctx, "", "tokens", 1),
+		"bad key":       activity.ReportUsageOnce(ctx, "", map[string]int64{"tokens": 1}),
 		"settle":        new(activity.Reservation).Settle(ctx, -1),
 	} {
 		require.ErrorIs(t, err, activity.ErrUsage, name)
@@ -49,8 +49,8 @@ func TestStepsKeepABudget(t *testing.T) {
 	require.NoError(t, activity.ReportUsage(ctx, "tokens", 5), "no budget at all")
 	env.SetBudget("tokens", 10)
 	require.ErrorIs(t, activity.ReportUsage(ctx, "miles", 1), activity.ErrUnknownDimension)
-	require.NoError(t, activity.ReportUsageOnce(ctx, "once", "tokens", 2))
-	require.NoError(t, activity.ReportUsageOnce(ctx, "once", "tokens", 2))
+	require.NoError(t, activity.ReportUsageOnce(ctx, "once", map[string]int64{"tokens": 2}))
+	require.NoError(t, activity.ReportUsageOnce(ctx, "once", map[string]int64{"tokens": 2}))
 	r, err := activity.Reserve(ctx, "tokens", 8)
 	require.NoError(t, err)
 	err = activity.ReportUsage(ctx, "tokens", 1)

@@ -11,18 +11,6 @@ import (
 // MaxFrame is the largest payload of a frame, in bytes.
 const MaxFrame = activitycontext.MaxFrame
 
-// Emit appends a frame to the output stream of the attempt, which runtime's RunRef.Stream reads. The kind is a name by
-// the rule of the package. A payload of type []byte is stored as it is, any other as JSON, at most MaxFrame bytes.
-//
-// The worker sends frames in batches, in order, and all of them before it reports the attempt's end. Emit waits only
-// while more than a megabyte is unsent. An error means that the stream is closed, because the worker has lost the
-// execution or ctx has ended, or that the payload is invalid. The engine keeps the last 10,000 frames of an attempt, or
-// the number set by KeepFrames. A frame that it refuses, since its executions take smaller ones, is lost alone, with a
-// warning in the worker's log; its readers learn that one is missing. Outside a worker Emit does nothing.
-func Emit(ctx context.Context, kind string, payload any) error {
-	return EmitFrame(ctx, Frame{Kind: kind, Payload: payload})
-}
-
 // Frame is an entry of an attempt's output stream.
 type Frame struct {
 	// Kind is a name by the rule of the package.
@@ -44,8 +32,14 @@ func (f *Frame) encode() (activitycontext.Frame, error) {
 	return activitycontext.NewFrame(f.Kind, f.Encoding, f.CorrelationID, f.Payload, f.At)
 }
 
-// EmitFrame is Emit for a frame with metadata.
-func EmitFrame(ctx context.Context, f Frame) error {
+// Emit appends a frame to the output stream of the attempt, which runtime's RunRef.Stream reads.
+//
+// The worker sends frames in batches, in order, and all of them before it reports the attempt's end. Emit waits only
+// while more than a megabyte is unsent. An error means that the stream is closed, because the worker has lost the
+// execution or ctx has ended, or that the payload is invalid. The engine keeps the last 10,000 frames of an attempt, or
+// the number set by KeepFrames. A frame that it refuses, since its executions take smaller ones, is lost alone, with a
+// warning in the worker's log; its readers learn that one is missing. Outside a worker Emit does nothing.
+func Emit(ctx context.Context, f Frame) error {
 	kind := f.Kind
 	frame, err := f.encode()
 	if err != nil {

@@ -31,7 +31,7 @@ func Example() {
 	measure := activity.New("page.measure", Measure,
 		activity.StartToClose(time.Minute),
 		activity.HeartbeatTimeout(10*time.Second),
-		activity.Retry(activity.Exponential{First: time.Second, Max: time.Minute, Attempts: 8}),
+		activity.Retry(activity.RetryPolicy{First: time.Second, Max: time.Minute, Attempts: 8}),
 	)
 	if err := measure.Err(); err != nil {
 		fmt.Println(err)

@@ -1,8 +1,6 @@
 package activity
 
 import (
-	"errors"
-	"reflect"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
@@ -50,16 +48,12 @@ func set(change func(*activityspec.Options)) ExecutionOption {
 	}
 }
 
-// Retry sets the retry policy: the number of attempts and the delays between them. The default is Exponential{}: 5
-// attempts, 1 s before the first retry, twice as long before each further one, at most 1 min, with jitter.
+// Retry sets the retry policy.
 func Retry(policy RetryPolicy) ExecutionOption {
-	return func(t activityspec.Target) error {
-		if v := reflect.ValueOf(policy); policy == nil || v.Kind() == reflect.Pointer && v.IsNil() {
-			return errors.New("retry policy is nil")
-		}
-		t.Retry = policy.plan()
-		return nil
-	}
+	return set(func(o *activityspec.Options) {
+		o.Retry = policy.plan()
+		policy.restrict(&o.RetryRules)
+	})
 }
 
 // LostWorkers is how many workers in a row an execution may lose: processes that are killed or crash, and machines that

@@ -16,15 +16,15 @@ func TestPlans(t *testing.T) {
 		policy activity.RetryPolicy
 		want   activityspec.RetryPlan
 	}{
-		"default":     {activity.Exponential{}, activityspec.RetryPlan{Attempts: 5, First: s, Max: m, Factor: 2, JitterPermille: 100}},
-		"attempts":    {activity.Attempts(7), activityspec.RetryPlan{Attempts: 7, First: s, Max: m, Factor: 2, JitterPermille: 100}},
-		"no retry":    {activity.NoRetry, activityspec.RetryPlan{Attempts: 1}},
-		"once":        {activity.Exponential{Attempts: 1, First: h}, activityspec.RetryPlan{Attempts: 1}},
-		"long first":  {activity.Exponential{First: h}, activityspec.RetryPlan{Attempts: 5, First: h, Max: h, Factor: 2, JitterPermille: 100}},
-		"no jitter":   {activity.Exponential{JitterPermille: -1}, activityspec.RetryPlan{Attempts: 5, First: s, Max: m, Factor: 2}},
-		"fractions":   {activity.Exponential{First: 1, Max: s + 1, Factor: 1.5}, activityspec.RetryPlan{Attempts: 5, First: time.Millisecond, Max: s + time.Millisecond, Factor: 1.5, JitterPermille: 100}},
-		"fixed":       {activity.Fixed{}, activityspec.RetryPlan{Attempts: 5, First: s, Max: s, Factor: 1}},
-		"fixed given": {activity.Fixed{Delay: 3 * s, Attempts: 2}, activityspec.RetryPlan{Attempts: 2, First: 3 * s, Max: 3 * s, Factor: 1}},
+		"default":     {activity.RetryPolicy{}, activityspec.RetryPlan{Attempts: 5, First: s, Max: m, Factor: 2, JitterPermille: 100}},
+		"attempts":    {activity.RetryPolicy{Attempts: 7}, activityspec.RetryPlan{Attempts: 7, First: s, Max: m, Factor: 2, JitterPermille: 100}},
+		"no retry":    {activity.RetryPolicy{Attempts: 1}, activityspec.RetryPlan{Attempts: 1}},
+		"once":        {activity.RetryPolicy{Attempts: 1, First: h}, activityspec.RetryPlan{Attempts: 1}},
+		"long first":  {activity.RetryPolicy{First: h}, activityspec.RetryPlan{Attempts: 5, First: h, Max: h, Factor: 2, JitterPermille: 100}},
+		"no jitter":   {activity.RetryPolicy{JitterPermille: -1}, activityspec.RetryPlan{Attempts: 5, First: s, Max: m, Factor: 2}},
+		"fractions":   {activity.RetryPolicy{First: 1, Max: s + 1, Factor: 1.5}, activityspec.RetryPlan{Attempts: 5, First: time.Millisecond, Max: s + time.Millisecond, Factor: 1.5, JitterPermille: 100}},
+		"fixed":       {activity.RetryPolicy{Factor: 1}, activityspec.RetryPlan{Attempts: 5, First: s, Max: s, Factor: 1}},
+		"fixed given": {activity.RetryPolicy{First: 3 * s, Attempts: 2, Factor: 1}, activityspec.RetryPlan{Attempts: 2, First: 3 * s, Max: 3 * s, Factor: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -37,7 +37,7 @@ func TestPlans(t *testing.T) {
 			}
 		})
 	}
-	if got := activityspec.DefaultRetry(); got != activity.PlanOf(activity.Exponential{}) || got.Retries() != 4 {
+	if got := activityspec.DefaultRetry(); got != activity.PlanOf(activity.RetryPolicy{}) || got.Retries() != 4 {
 		t.Errorf("default %+v with %d retries", got, got.Retries())
 	}
 	if got := (activityspec.RetryPlan{}).Retries(); got != 0 {
@@ -47,8 +47,8 @@ func TestPlans(t *testing.T) {
 
 func TestDelay(t *testing.T) {
 	t.Parallel()
-	plan := activity.PlanOf(activity.Exponential{First: time.Second, Max: 10 * time.Second, JitterPermille: 500})
-	odd := activity.PlanOf(activity.Exponential{First: 333 * time.Millisecond, Factor: 1.1, JitterPermille: 7})
+	plan := activity.PlanOf(activity.RetryPolicy{First: time.Second, Max: 10 * time.Second, JitterPermille: 500})
+	odd := activity.PlanOf(activity.RetryPolicy{First: 333 * time.Millisecond, Factor: 1.1, JitterPermille: 7})
 	longest := activityspec.RetryPlan{Attempts: 9, First: math.MaxInt64, Max: math.MaxInt64, Factor: 1000, JitterPermille: 1000}
 	for _, tc := range []struct {
 		plan   activityspec.RetryPlan
@@ -67,7 +67,7 @@ func TestDelay(t *testing.T) {
 		{plan, 1, 2, 1500 * time.Millisecond},
 		{plan, 1, -1, time.Second},
 		{odd, 3, 0.123456, 403 * time.Millisecond},
-		{activity.PlanOf(activity.Fixed{Delay: time.Minute}), 100, 1, time.Minute},
+		{activity.PlanOf(activity.RetryPolicy{First: time.Minute, Factor: 1}), 100, 1, time.Minute},
 		{activityspec.RetryPlan{Attempts: 1}, 1, 1, 0},
 	} {
 		if got := tc.plan.Delay(tc.retry, tc.random); got != tc.want {

@@ -9,21 +9,21 @@ import (
 )
 
 // TimeoutBehavior is the effect of a timeout that passes before the wait's signals have arrived.
-type TimeoutBehavior = activityspec.TimeoutBehavior
+type TimeoutBehavior string
 
 // Effects of a timeout.
 const (
 	// FailOnTimeout fails the node, with category "timeout", without a retry.
-	FailOnTimeout = activityspec.FailOnTimeout
+	FailOnTimeout TimeoutBehavior = "fail"
 	// CancelOnTimeout cancels the node.
-	CancelOnTimeout = activityspec.CancelOnTimeout
+	CancelOnTimeout TimeoutBehavior = "cancel"
 	// ExpireOnTimeout ends the node as expired.
-	ExpireOnTimeout = activityspec.ExpireOnTimeout
+	ExpireOnTimeout TimeoutBehavior = "expire"
 	// ResumeOnTimeout resumes the run: a waitpoint node succeeds with the zero value (with no signals, where they are
 	// collected), and Await returns ErrWaitTimedOut.
-	ResumeOnTimeout = activityspec.ResumeOnTimeout
+	ResumeOnTimeout TimeoutBehavior = "resume"
 	// Escalate keeps waiting, and records the escalation in the run's events and its waitpoints.
-	Escalate = activityspec.Escalate
+	Escalate TimeoutBehavior = "escalate"
 )
 
 // WaitOption sets the conditions that end a wait of Await or AwaitSignals, or of a waitpoint that flow.Waitpoint
@@ -71,7 +71,7 @@ func Decisive(names ...string) WaitOption {
 // timeout. By default the wait has no limit. Fractions of a millisecond are rounded up.
 func Timeout(limit time.Duration, then TimeoutBehavior) WaitOption {
 	return func(w *activityspec.Wait) {
-		w.Timeout, w.OnTimeout = activityspec.Milliseconds(limit), then
+		w.Timeout, w.OnTimeout = activityspec.Milliseconds(limit), activityspec.TimeoutBehavior(then)
 		if w.Timeout == 0 {
 			w.Timeout = -1 // not "no limit", which is not to be had by mistake
 		}

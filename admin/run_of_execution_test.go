@@ -19,7 +19,7 @@ func TestExecutionNamesItsRun(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newDesk(t, b)
 		fails := activity.New("fails", func(_ context.Context, n int) (int, error) { return 0, context.Canceled },
-			activity.Retry(activity.NoRetry))
+			activity.Retry(activity.RetryPolicy{Attempts: 1}))
 		f := flow.New[int, int]("shop")
 		flow.Return(f, flow.Node(f, "charge", fails, f.Input()))
 		def, err := f.Build()

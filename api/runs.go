@@ -160,7 +160,7 @@ type StartWindow struct {
 	Per    fabrictype.Duration `json:"per"`
 }
 
-// StartDebounce makes one run of calls that come close to each other: runtime.Debounce.
+// StartDebounce makes one run of calls that come close to each other: runtime.WithDebounce.
 type StartDebounce struct {
 	Key       string              `json:"key" doc:"1 to 256 bytes."`
 	Quiet     fabrictype.Duration `json:"quiet" doc:"The run starts when no call has come for this time."`
@@ -169,7 +169,7 @@ type StartDebounce struct {
 	MaxInputs int                 `json:"max_inputs,omitempty" doc:"Most inputs that are collected, up to 10000; absent for 1000."`
 }
 
-// StartSignal is a signal to a wait of a run that is started if it does not exist: runtime.StartOrSignal.
+// StartSignal is a signal to a wait of a run that is started if it does not exist: runtime.WithSignal.
 type StartSignal struct {
 	Node string `json:"node"`
 	Step string `json:"step,omitempty"`

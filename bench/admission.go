@@ -19,8 +19,7 @@ const admissionRounds = 3
 // budget: one that it does not use, and one to which it reports. Each gets as many runs, or as long, as a workload of
 // one.
 func admission(ctx context.Context, s settings) (figures []figure, err error) {
-	budget := []flow.Option{flow.Budget("bench", flow.PerFlow(), flow.HardLimit("calls", 1<<40),
-		flow.OnExceeded(flow.BlockNodes))}
+	budget := []flow.Option{flow.Budget("bench", flow.BudgetConfig{Hard: map[string]int64{"calls": 1 << 40}, PerFlow: true, OnExceeded: flow.BlockNodes})}
 	ways := []struct {
 		name string
 		run  *activity.Activity[int, int]
@@ -28,7 +27,7 @@ func admission(ctx context.Context, s settings) (figures []figure, err error) {
 		flow []flow.Option
 	}{
 		{name: "free", run: noop},
-		{name: "limit", run: noop, opts: []flow.NodeOption{activity.Limit("bench", activity.AtOnce(100_000))}},
+		{name: "limit", run: noop, opts: []flow.NodeOption{activity.Limit("bench", activity.LimitConfig{AtOnce: 100_000})}},
 		{name: "budget", run: noop, flow: budget},
 		{name: "used budget", run: report, flow: budget},
 	}

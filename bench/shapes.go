@@ -24,7 +24,7 @@ var (
 			return "", errors.New("first attempt")
 		}
 		return text, nil
-	}, activity.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: 2}))
+	}, activity.Retry(activity.RetryPolicy{First: time.Millisecond, Attempts: 2, Factor: 1}))
 	// spend reports one unit to the budget of its run.
 	spend = activity.New("bench.spend", func(ctx context.Context, text string) (string, error) {
 		return text, activity.ReportUsage(ctx, "calls", 1)
@@ -52,11 +52,10 @@ var shapes = []shape{
 	{"retry", 1000, func() (*flow.Definition[string, string], error) { return textNode("retry", again) }, oneText},
 	{"signal", 1000, textGate, signalText},
 	{"limit", 2000, func() (*flow.Definition[string, string], error) {
-		return textNode("limit", echo, activity.Limit("bench-shapes", activity.AtOnce(100_000)))
+		return textNode("limit", echo, activity.Limit("bench-shapes", activity.LimitConfig{AtOnce: 100_000}))
 	}, oneText},
 	{"budget", 2000, func() (*flow.Definition[string, string], error) {
-		f := flow.New[string, string]("bench-shape-budget", flow.Budget("bench-shapes", flow.PerFlow(),
-			flow.HardLimit("calls", 1<<40), flow.OnExceeded(flow.BlockNodes)))
+		f := flow.New[string, string]("bench-shape-budget", flow.Budget("bench-shapes", flow.BudgetConfig{Hard: map[string]int64{"calls": 1 << 40}, PerFlow: true, OnExceeded: flow.BlockNodes}))
 		flow.Return(f, flow.Node(f, "only", spend, f.Input()))
 		return f.Build()
 	}, oneText},

@@ -221,7 +221,7 @@ func retryLateness(ctx context.Context, s settings) (figures []figure, err error
 			return 0, errors.New("first attempt")
 		}
 		return n, late.RecordValue(max(1, (time.Since(failedAt[n]) - retryDelay).Microseconds()))
-	}, activity.Retry(activity.Fixed{Delay: retryDelay, Attempts: 2}))
+	}, activity.Retry(activity.RetryPolicy{First: retryDelay, Attempts: 2, Factor: 1}))
 	f := flow.New[int, int]("bench-retry")
 	flow.Return(f, flow.Node(f, "once", once, f.Input()))
 	def, err := f.Build()

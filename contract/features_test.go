@@ -147,10 +147,10 @@ func features() []feature {
 		{contractcheck.Fairness, refused, "lanes are ordered by priority and age", ""},
 		{"schedules", refused, "the contract has none", ""},
 		{"starting runs later (StartAt, StartAfter, MoveStart)", refused, "flows have no time of start", ""},
-		{"signals by name (StartOrSignal, SignalWait)", refused, "the contract signals waitpoints by token", ""},
+		{"signals by name (WithSignal, SignalWait)", refused, "the contract signals waitpoints by token", ""},
 		{"memos of runs (WithMemo)", refused, "flows have no place for one", ""},
 		{
-			"runs by key, throttles, debounce (WithKey, WithThrottle, Debounce)", refused,
+			"runs by key, throttles, debounce (WithKey, WithThrottle, WithDebounce)", refused,
 			"the contract stores only runs", "",
 		},
 		{"forks of runs (Fork, ForkFrom, ForkInput, ForkResult)", refused, "executions cannot begin with a result", ""},
@@ -165,7 +165,7 @@ func features() []feature {
 		{"feed of all runs (Feed)", refused, "the contract does not publish starts and waits", ""},
 		{"bulk jobs (StartBulkJob)", refused, "the contract has no place for jobs", ""},
 		{"counts of runs (Counts)", refused, "the contract does not count runs", ""},
-		{"catalogue of flows (Publish, Flows, StartNamed)", refused, "the contract stores no flows apart from runs", ""},
+		{"catalogue of flows (Publish, Flows, FlowRef)", refused, "the contract stores no flows apart from runs", ""},
 		{"audit log (Audit)", refused, "the contract has no place for it", ""},
 		{"records of workers (Workers, DrainWorker)", refused, "workers of the contract have none", ""},
 	}

@@ -32,7 +32,7 @@ type KeyState struct {
 	QueuedCount int        `json:"queued_count"`
 	// First is the run that runtime.KeyPolicy.UniqueFor makes Start return; nil without one.
 	First *KeyedRun `json:"first,omitempty"`
-	// Debounced is the run that gathers calls of runtime.Debounce, with its start; nil without one.
+	// Debounced is the run that gathers calls of runtime.WithDebounce, with its start; nil without one.
 	Debounced *KeyedRun `json:"debounced,omitempty"`
 	// Starts are the times of the last starts of runtime.WithThrottle, the latest first, up to 200: those that are
 	// still to come, too.

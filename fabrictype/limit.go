@@ -16,7 +16,7 @@ type Limit struct {
 	AtMost int      `json:"at_most,omitempty"`
 	Per    Duration `json:"per,omitzero"`
 	AtOnce int      `json:"at_once,omitempty"`
-	// Set reports whether Client.SetLimit replaced the declaration of the flows.
+	// Set reports whether LimitRef.Set replaced the declaration of the flows.
 	Set bool `json:"set" doc:"An operator has set it."`
 	// Running is the number of executions that hold a permit, Started the number of starts within the last Per and of
 	// permits that are reserved for one, and Waiting the number that wait for a permit.
@@ -25,11 +25,11 @@ type Limit struct {
 	Waiting int `json:"waiting"`
 }
 
-// BudgetRef names a budget: a shared budget by Name, and Key if it has keys; the budget of a flow by Name and Flow; the
+// BudgetName names a budget: a shared budget by Name, and Key if it has keys; the budget of a flow by Name and Flow; the
 // budget of a run by Name, Flow and Run.
-type BudgetRef struct {
+type BudgetName struct {
 	Name string `json:"name"`
-	// Key selects the budget of one key of a shared budget with flow.PerKey; empty for a budget without keys.
+	// Key selects the budget of one key of a shared budget with flow.BudgetConfig.PerKey; empty for a budget without keys.
 	Key string `json:"key,omitempty"`
 	// Flow and Run name the owner of a budget of a flow or of a run; empty for a shared budget.
 	Flow string `json:"flow,omitempty"`
@@ -41,7 +41,7 @@ type BudgetRef struct {
 }
 
 // String returns the reference in readable form, for texts and logs.
-func (r BudgetRef) String() string {
+func (r BudgetName) String() string {
 	switch {
 	case r.Run != "":
 		return fmt.Sprintf("%q of run %s of flow %s", r.Name, r.Run, r.Flow)
@@ -57,8 +57,8 @@ func (r BudgetRef) String() string {
 
 // Budget is the state of a budget: its limits, and the amounts that are spent and reserved.
 type Budget struct {
-	// BudgetRef refers to the budget, for all calls that take a reference.
-	BudgetRef
+	// BudgetName refers to the budget, for all calls that take a reference.
+	BudgetName
 	// Effect is the flow.BudgetEffect of a hard limit.
 	Effect string `json:"effect,omitempty"`
 	// ResetEvery is the interval between resets and ResetsAt the time of the next one; both are zero for a budget

@@ -26,7 +26,7 @@ type Run struct {
 	Nodes NodeCounts `json:"nodes"`
 	// Tags are the tags of the flow and the tags given to Start. Not set in contract mode.
 	Tags map[string]string `json:"tags,omitempty"`
-	// Key is the key of runtime.WithKey, WithThrottle or Debounce, and Queued reports whether the run waits in the
+	// Key is the key of runtime.WithKey, WithThrottle or WithDebounce, and Queued reports whether the run waits in the
 	// queue of its key. Not set in contract mode.
 	Key    string `json:"key,omitempty" doc:"Key that bounds the arrival of runs."`
 	Queued bool   `json:"queued,omitempty" doc:"The run waits in the queue of its key."`
@@ -92,7 +92,7 @@ type RunDetail struct {
 	FireAt   time.Time `json:"fire_at,omitzero"`
 	// Parent is the execution of the map or sub-flow node of another run whose child run this is; empty for other runs.
 	Parent string `json:"parent,omitempty" doc:"Execution of the node whose child run it is."`
-	// Key is the key of runtime.WithKey, WithThrottle or Debounce; empty without one.
+	// Key is the key of runtime.WithKey, WithThrottle or WithDebounce; empty without one.
 	Key string `json:"key,omitempty" doc:"Key that bounds the arrival of runs."`
 	// QueuePlace is the place of the run in the queue of its key, from 1 on; 0 for a run that is in none.
 	QueuePlace int `json:"queue_place,omitempty" doc:"Place in the queue of the key, from 1 on."`

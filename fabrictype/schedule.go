@@ -47,7 +47,7 @@ type Schedule struct {
 	// History has the last fires, the newest first, at most 50. A list of schedules omits it.
 	History []ScheduleFire `json:"history,omitempty"`
 	// Input is the input of its runs, as it was encoded. Only the operation get-schedule of the HTTP API sets it, if
-	// the request includes values; in Go, Client.ScheduleInput returns it.
+	// the request includes values; in Go, ScheduleRef.Input returns it.
 	Input *Value `json:"input,omitempty" doc:"Input of its runs, of get-schedule with values."`
 }
 
@@ -67,9 +67,9 @@ type ScheduleFire struct {
 	Run  string `json:"run,omitempty"`
 	// Reason is why no run was started.
 	Reason string `json:"reason,omitempty"`
-	// Triggered reports whether TriggerSchedule caused the fire.
+	// Triggered reports whether ScheduleRef.Trigger caused the fire.
 	Triggered bool `json:"triggered,omitempty"`
-	// Backfilled reports whether BackfillSchedule caused the fire.
+	// Backfilled reports whether ScheduleRef.Backfill caused the fire.
 	Backfilled bool `json:"backfilled,omitempty"`
 }
 

@@ -23,11 +23,11 @@ func budgeted(opts ...flow.Option) (*flow.Definition[map[string]any, string], er
 
 // Budgets survive being stored, in one form whatever the order of the options.
 func TestBudgetRoundTrip(t *testing.T) {
-	one := flow.Budget("llm", flow.HardLimit("tokens", 100), flow.SoftLimit("tokens", 80), flow.Counted("calls"))
-	two := flow.Budget("tenant", flow.PerKey("tenant", "id"), flow.HardLimit("cents", 5), flow.ResetEvery(time.Hour), flow.OnExceeded(flow.BlockNodes))
+	one := flow.Budget("llm", flow.BudgetConfig{Hard: map[string]int64{"tokens": 100}, Soft: map[string]int64{"tokens": 80}, Counted: []string{"calls"}})
+	two := flow.Budget("tenant", flow.BudgetConfig{Hard: map[string]int64{"cents": 5}, PerKey: []string{"tenant", "id"}, ResetEvery: time.Hour, OnExceeded: flow.BlockNodes})
 	a, err := budgeted(one, two)
 	require.NoError(t, err)
-	b, err := budgeted(two, flow.Budget("llm", flow.Counted("calls"), flow.SoftLimit("tokens", 80), flow.HardLimit("tokens", 100)))
+	b, err := budgeted(two, flow.Budget("llm", flow.BudgetConfig{Hard: map[string]int64{"tokens": 100}, Soft: map[string]int64{"tokens": 80}, Counted: []string{"calls"}}))
 	require.NoError(t, err)
 	require.Equal(t, a.Hash(), b.Hash())
 	plain, err := budgeted()
@@ -46,20 +46,18 @@ func TestBudgetRoundTrip(t *testing.T) {
 // Every fault of a budget is reported, with its name.
 func TestBudgetFaults(t *testing.T) {
 	for says, opts := range map[string][]flow.Option{
-		`hard limit of "tokens" is 0, must be 1 to`:         {flow.Budget("b", flow.HardLimit("tokens", 0))},
-		`soft limit of "tokens" is -3`:                      {flow.Budget("b", flow.SoftLimit("tokens", -3))},
-		`hard limit of "tokens" is there twice`:             {flow.Budget("b", flow.HardLimit("tokens", 1), flow.HardLimit("tokens", 2))},
-		`soft limit 9 of "tokens" is above the hard one, 8`: {flow.Budget("b", flow.HardLimit("tokens", 8), flow.SoftLimit("tokens", 9))},
-		`it has no dimension`:                               {flow.Budget("b")},
-		`PerKey: the path must name at least one field`:     {flow.Budget("b", flow.PerKey(), flow.HardLimit("tokens", 1))},
-		`a field has no name`:                               {flow.Budget("b", flow.PerKey("a", ""), flow.HardLimit("tokens", 1))},
-		`ResetEvery 1ms: must be `:                          {flow.Budget("b", flow.HardLimit("tokens", 1), flow.ResetEvery(time.Millisecond))},
-		`effect "explode" is none of`:                       {flow.Budget("b", flow.HardLimit("tokens", 1), flow.OnExceeded("explode"))},
-		`option 1 is nil`:                                   {flow.Budget("b", nil)},
-		`name is used twice: budget "b"`:                    {flow.Budget("b", flow.HardLimit("x", 1)), flow.Budget("b", flow.PerFlow(), flow.HardLimit("y", 1))},
-		`dimension: `:                                       {flow.Budget("b", flow.HardLimit("two words", 1))},
-		`budget "b c"`:                                      {flow.Budget("b c", flow.HardLimit("x", 1))},
-		`17 dimensions, at most 16`:                         {flow.Budget("b", flow.Counted(strings.Split("a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q", ",")...))},
+		`hard limit of "tokens" is 0, must be 1 to`:         {flow.Budget("b", flow.BudgetConfig{Hard: map[string]int64{"tokens": 0}})},
+		`soft limit of "tokens" is -3`:                      {flow.Budget("b", flow.BudgetConfig{Soft: map[string]int64{"tokens": -3}})},
+		`PerFlow: must not be set with Shared or PerKey`:    {flow.Budget("b", flow.BudgetConfig{Counted: []string{"x"}, PerFlow: true, Shared: true})},
+		`soft limit 9 of "tokens" is above the hard one, 8`: {flow.Budget("b", flow.BudgetConfig{Hard: map[string]int64{"tokens": 8}, Soft: map[string]int64{"tokens": 9}})},
+		`it has no dimension`:                               {flow.Budget("b", flow.BudgetConfig{})},
+		`a field has no name`:                               {flow.Budget("b", flow.BudgetConfig{Hard: map[string]int64{"tokens": 1}, PerKey: []string{"a", ""}})},
+		`reset every 1ms, must be `:                         {flow.Budget("b", flow.BudgetConfig{Hard: map[string]int64{"tokens": 1}, ResetEvery: time.Millisecond})},
+		`effect "explode" is none of`:                       {flow.Budget("b", flow.BudgetConfig{Hard: map[string]int64{"tokens": 1}, OnExceeded: "explode"})},
+		`name is used twice: budget "b"`:                    {flow.Budget("b", flow.BudgetConfig{Hard: map[string]int64{"x": 1}}), flow.Budget("b", flow.BudgetConfig{Hard: map[string]int64{"y": 1}, PerFlow: true})},
+		`dimension: `:                                       {flow.Budget("b", flow.BudgetConfig{Hard: map[string]int64{"two words": 1}})},
+		`budget "b c"`:                                      {flow.Budget("b c", flow.BudgetConfig{Hard: map[string]int64{"x": 1}})},
+		`17 dimensions, at most 16`:                         {flow.Budget("b", flow.BudgetConfig{Counted: strings.Split("a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q", ",")})},
 	} {
 		_, err := budgeted(opts...)
 		require.ErrorContains(t, err, says)

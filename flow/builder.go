@@ -106,7 +106,7 @@ func (f *Builder[In, Out]) Build() (*Definition[In, Out], error) {
 	if !b.returned && reflect.TypeFor[Out]() != reflect.TypeFor[struct{}]() {
 		check.Faults.Add("", "return", flowgraph.ErrNoReturn, "%s; call flow.Return", b.graph.OutputType)
 	}
-	if err := check.Faults.Err(); err != nil {
+	if err := faultsError(check.Faults.Err()); err != nil {
 		return nil, err
 	}
 	g := b.graph.Clone()

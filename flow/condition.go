@@ -52,7 +52,7 @@ func (c Condition) Not() BranchOption { return BranchOption{c.ref, flowgraph.Cas
 
 // Retry sets the retry policy of the condition, as activity.Retry does for a node, and returns the condition:
 //
-//	large := flow.When(scan, "large", isLarge).Retry(activity.NoRetry)
+//	large := flow.When(scan, "large", isLarge).Retry(activity.RetryPolicy{Attempts: 1})
 func (c Condition) Retry(policy activity.RetryPolicy) Condition {
 	retryCondition(c.ref, policy)
 	return c

@@ -64,9 +64,8 @@ func ExampleFailure_Err() {
 // Runs may use 1000 tokens each, and all runs of the flow 50000 a day: nodes that would use more wait for the next day.
 func ExampleBudget() {
 	f := flow.New[string, string]("trip",
-		flow.Budget("per-run", flow.HardLimit("tokens", 1000)),
-		flow.Budget("per-day", flow.PerFlow(), flow.HardLimit("tokens", 50_000), flow.ResetEvery(24*time.Hour),
-			flow.OnExceeded(flow.BlockNodes)),
+		flow.Budget("per-run", flow.BudgetConfig{Hard: map[string]int64{"tokens": 1000}}),
+		flow.Budget("per-day", flow.BudgetConfig{Hard: map[string]int64{"tokens": 50_000}, PerFlow: true, ResetEvery: 24 * time.Hour, OnExceeded: flow.BlockNodes}),
 	)
 	flow.Return(f, flow.Node(f, "hotel", book, f.Input()))
 	trip, err := f.Build()

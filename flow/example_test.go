@@ -51,7 +51,7 @@ func Notify(context.Context, struct{}) (struct{}, error) { return struct{}{}, ni
 
 var (
 	scan   = activity.New("census.scan", Scan, activity.StartToClose(time.Minute))
-	count  = activity.New("census.count", Count, activity.Retry(activity.Fixed{Delay: time.Second, Attempts: 3}))
+	count  = activity.New("census.count", Count, activity.Retry(activity.RetryPolicy{First: time.Second, Attempts: 3, Factor: 1}))
 	report = activity.New("census.report", Report)
 	notify = activity.New("census.notify", Notify)
 )

@@ -1,6 +1,10 @@
 package flow
 
-import "github.com/flowfabric/flowfabric-go/internal/flowgraph"
+import (
+	"errors"
+
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+)
 
 // MaxNodes is the maximum number of nodes of a flow.
 const MaxNodes = flowgraph.MaxNodes
@@ -8,9 +12,52 @@ const MaxNodes = flowgraph.MaxNodes
 // ErrInvalid matches every error of Build.
 var ErrInvalid = flowgraph.ErrInvalid
 
-// Fault is one fault of a flow. Its Kind is an error with a short text such as "cycle" or "type mismatch", the same for
-// all faults of the kind.
-type Fault = flowgraph.Fault
+// Fault is one fault of a flow.
+type Fault struct {
+	// Flow is the name of the flow.
+	Flow string
+	// Node is the name of the node; empty for a fault of the flow.
+	Node string
+	// Path is the position in the node or flow, such as "input.files[2].shard" or "tags"; it may be empty.
+	Path string
+	// Kind is the class of the fault, such as "cycle" or "type mismatch": the same error for all faults of the class.
+	Kind error
+	// Detail describes the found and the expected value; it may be empty.
+	Detail string
+	// Cause is the error that caused the fault; it may be nil.
+	Cause error
+}
+
+// Error names the position, the kind and the detail.
+func (f *Fault) Error() string { return (*flowgraph.Fault)(f).Error() }
+
+// Unwrap returns ErrInvalid and Kind, and Cause if there is one.
+func (f *Fault) Unwrap() []error { return (*flowgraph.Fault)(f).Unwrap() }
 
 // Faults returns all faults in an error of Build, in the order in which they were found.
-func Faults(err error) []*Fault { return flowgraph.Faults(err) }
+func Faults(err error) []*Fault {
+	var found []*Fault
+	switch e := err.(type) {
+	case nil:
+	case *Fault:
+		found = append(found, e)
+	case *flowgraph.Fault:
+		found = append(found, (*Fault)(e))
+	case interface{ Unwrap() []error }:
+		for _, inner := range e.Unwrap() {
+			found = append(found, Faults(inner)...)
+		}
+	default:
+		found = Faults(errors.Unwrap(err))
+	}
+	return found
+}
+
+// faultsError returns the faults of a flow as an error of this package; nil without faults.
+func faultsError(err error) error {
+	var list []error
+	for _, fault := range Faults(err) {
+		list = append(list, fault)
+	}
+	return errors.Join(list...)
+}

@@ -116,8 +116,7 @@ func TestBuildFaults(t *testing.T) {
 		"codec node": {func(b builder) { m := flow.Node(b, "m", raw, flow.Const("x")); flow.Node(b, "n", str, m) }, flowgraph.ErrCodec, `node "n": input: codecs do not fit: the result of node "m" is raw, activity "str" takes json`},
 
 		"nil option":   {option(nil), flowgraph.ErrOption, `node "n": bad option: option 1 is nil`},
-		"nil retry":    {option(activity.Retry(nil)), flowgraph.ErrOption, `node "n": bad option: retry policy is nil`},
-		"retry":        {option(activity.Retry(activity.Attempts(-1))), flowgraph.ErrOption, `node "n": bad option: retry: -1 attempts are outside 1 to 1000000`},
+		"retry":        {option(activity.Retry(activity.RetryPolicy{Attempts: -1})), flowgraph.ErrOption, `node "n": bad option: retry: -1 attempts are outside 1 to 1000000`},
 		"timeout":      {option(activity.StartToClose(-1)), flowgraph.ErrOption, `node "n": bad option: start-to-close timeout -1ms is negative`},
 		"heartbeat":    {option(activity.HeartbeatTimeout(-1)), flowgraph.ErrOption, `node "n": bad option: heartbeat timeout -1ms is negative`},
 		"schedule":     {option(activity.ScheduleToStart(-1)), flowgraph.ErrOption, `node "n": bad option: schedule-to-start timeout -1ms is negative`},

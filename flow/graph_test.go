@@ -78,10 +78,10 @@ func everything(t testing.TB, reverse bool) *flow.Definition[Source, Summary] {
 		after[0], after[1] = after[1], after[0]
 	}
 	one := flow.Node(f, "count", count, flow.Struct[CountInput](fields...),
-		activity.Retry(activity.Exponential{First: 1500 * time.Millisecond, Max: time.Hour, Factor: 1.5, Attempts: 9, JitterPermille: -1}),
+		activity.Retry(activity.RetryPolicy{First: 1500 * time.Millisecond, Max: time.Hour, Factor: 1.5, Attempts: 9, JitterPermille: -1}),
 		activity.StartToClose(2*time.Minute), activity.HeartbeatTimeout(20*time.Second), activity.ScheduleToStart(time.Hour),
 		activity.Lane("slow"), activity.Priority(12), activity.Capabilities("ssd", "gpu", "ssd"), flow.After(after...))
-	flow.Node(f, "last", sink[map[string]string]("map"), flow.Const(map[string]string{"b": "<", "a": ">"}), activity.Retry(activity.NoRetry), flow.After(one, raw))
+	flow.Node(f, "last", sink[map[string]string]("map"), flow.Const(map[string]string{"b": "<", "a": ">"}), activity.Retry(activity.RetryPolicy{Attempts: 1}), flow.After(one, raw))
 	flow.Return(f, flow.Node(f, "publish", report, flow.List(one)))
 	d, err := f.Build()
 	if err != nil {

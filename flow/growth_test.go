@@ -36,7 +36,7 @@ func growth(t testing.TB) *flow.Definition[int, []int] {
 	turned := flow.Loop(f, "loop", body, growUntil, f.Input(), 7, flow.Tag("team.name", "a"))
 	planned := flow.Expand(f, "expand", growPlan, turned, flow.MayRun(growItem, childItem), flow.MayRun(growItem), flow.ExpandDepth(3))
 	list := flow.Node(f, "list", childList, planned)
-	flow.Return(f, flow.MapFlow(f, "rows", body, list, flow.ItemsAtOnce(2), activity.Retry(activity.Fixed{Attempts: 2})))
+	flow.Return(f, flow.MapFlow(f, "rows", body, list, flow.ItemsAtOnce(2), activity.Retry(activity.RetryPolicy{Attempts: 2, Factor: 1})))
 	flow.MapFlowOutcomes(f, "tolerant", body, list, flow.MaxMapItems(5))
 	def, err := f.Build()
 	require.NoError(t, err)
@@ -99,7 +99,7 @@ func TestGrowthFaults(t *testing.T) {
 		}},
 		{"items", "MaxMapItems(0)", flowgraph.ErrOption, func(f *builder) { flow.MapFlow(f, "x", body, flow.Const([]int{1}), flow.MaxMapItems(0)) }},
 		{"limit of a map of a flow", "are said in the flow", flowgraph.ErrOption, func(f *builder) {
-			flow.MapFlow(f, "x", body, flow.Const([]int{1}), activity.Limit("l", activity.AtOnce(1)))
+			flow.MapFlow(f, "x", body, flow.Const([]int{1}), activity.Limit("l", activity.LimitConfig{AtOnce: 1}))
 		}},
 	} {
 		t.Run(x.name, func(t *testing.T) {

@@ -27,8 +27,8 @@ type keyed struct {
 
 func keyedFlow(path ...string) error {
 	work := activity.New("work", func(_ context.Context, in keyed) (string, error) { return in.private, nil })
-	f := flow.New[keyed, string]("keyed", flow.FairBy(path...), flow.Budget("b", flow.HardLimit("tokens", 1), flow.PerKey(path...)))
-	flow.Return(f, flow.Node(f, "work", work, f.Input(), activity.Limit("l", activity.AtOnce(1), activity.KeyFrom(path...))))
+	f := flow.New[keyed, string]("keyed", flow.FairBy(path...), flow.Budget("b", flow.BudgetConfig{Hard: map[string]int64{"tokens": 1}, PerKey: path}))
+	flow.Return(f, flow.Node(f, "work", work, f.Input(), activity.Limit("l", activity.LimitConfig{AtOnce: 1, KeyFrom: path})))
 	_, err := f.Build()
 	return err
 }
@@ -61,7 +61,7 @@ func TestKeyPaths(t *testing.T) {
 			require.ErrorContains(t, fault, wrong.says)
 		}
 	}
-	for _, fault := range flow.Faults(keyedFlow()) {
+	for _, fault := range flow.Faults(keyedFlow("")) {
 		require.ErrorIs(t, fault, flowgraph.ErrOption)
 	}
 }

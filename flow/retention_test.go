@@ -45,7 +45,7 @@ func TestRetentionIsStored(t *testing.T) {
 		hashes[d.Hash()] = true
 	}
 	d, _ := build(flow.Retention(time.Hour), flow.Retention(time.Microsecond, flow.Failed))
-	if keep := flowgraph.Of(d.Internal()).Keep; keep.For(flow.Succeeded) != time.Hour || keep.For(flow.Failed) != time.Millisecond || keep.For("odd") != 0 {
+	if keep := flowgraph.Of(d.Internal()).Keep; keep.For(flowgraph.Succeeded) != time.Hour || keep.For(flowgraph.Failed) != time.Millisecond || keep.For("odd") != 0 {
 		t.Errorf("got %+v", keep)
 	}
 	for _, opt := range []flow.Option{flow.Retention(time.Hour, "odd"), flow.Retention(flowgraph.MaxKeep + time.Second)} {

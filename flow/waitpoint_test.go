@@ -89,7 +89,7 @@ func TestHashSeesWaitsAndKinds(t *testing.T) {
 		"distinct": wait(func(w *flowgraph.WaitSpec) { w.Distinct = false }),
 		"decisive": wait(func(w *flowgraph.WaitSpec) { w.Decisive = []string{"stop"} }),
 		"timeout":  wait(func(w *flowgraph.WaitSpec) { w.Timeout *= 2 }),
-		"then":     wait(func(w *flowgraph.WaitSpec) { w.OnTimeout = activity.FailOnTimeout }),
+		"then":     wait(func(w *flowgraph.WaitSpec) { w.OnTimeout = activityspec.FailOnTimeout }),
 		"collect":  wait(func(w *flowgraph.WaitSpec) { w.Collect = true }),
 		"kind":     func(g *flowgraph.Graph) { g.Node("clean").Upstreams[1].Kind = flowgraph.OnFailureOnly },
 		"frames":   func(g *flowgraph.Graph) { g.Node("clean").KeepFrames++ },

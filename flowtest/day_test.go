@@ -24,7 +24,7 @@ func day(tb testing.TB) *flow.Definition[int, int] {
 			return 0, errors.New("not yet")
 		}
 		return n, nil
-	}, activity.Retry(activity.Exponential{Attempts: 8, First: 10 * time.Minute, Max: time.Hour}))
+	}, activity.Retry(activity.RetryPolicy{Attempts: 8, First: 10 * time.Minute, Max: time.Hour}))
 	f := flow.New[int, int]("day")
 	worked := flow.Node(f, "work", work, f.Input())
 	flow.Waitpoint[string](f, "answer", flow.After(worked), activity.Timeout(dayEnds, activity.ResumeOnTimeout))

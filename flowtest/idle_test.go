@@ -150,7 +150,7 @@ func TestIdleMonth_OfOtherWaits(t *testing.T) {
 	ctx := context.Background()
 	limited := activity.New("idle.limited", func(ctx context.Context, n int) (int, error) {
 		return n, activity.Sleep(ctx, "nap", month)
-	}, activity.Limit("idle", activity.AtOnce(1)))
+	}, activity.Limit("idle", activity.LimitConfig{AtOnce: 1}))
 	holds := idleFlow(t, "idle-limited", func(f *flow.Builder[int, int]) {
 		flow.Return(f, flow.Node(f, "n", limited, f.Input()))
 	})

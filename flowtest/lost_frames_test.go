@@ -15,7 +15,7 @@ func TestLostWorkerWithFrames(t *testing.T) {
 	t.Parallel()
 	talk := activity.New("talk", func(ctx context.Context, n int) (int, error) {
 		for i := range 50 {
-			if err := activity.Emit(ctx, "word", i); err != nil {
+			if err := activity.Emit(ctx, activity.Frame{Kind: "word", Payload: i}); err != nil {
 				return 0, err
 			}
 		}

@@ -58,7 +58,7 @@ func TestExactWindows(t *testing.T) {
 		a := activity.New("limited", func(_ context.Context, n int) (int, error) {
 			b.add()
 			return n, nil
-		}, activity.Limit("vendor", activity.AtMost(2, 10*time.Second)))
+		}, activity.Limit("vendor", activity.LimitConfig{AtMost: 2, Per: 10 * time.Second}))
 		flowtest.Start(t, each(t, a), []int{1, 2, 3, 4, 5}).MustResult()
 		b.mustBe(t, 0, 0, 10*time.Second, 10*time.Second, 20*time.Second)
 	})
@@ -78,7 +78,7 @@ func TestExactWindowsAfterBusySlots(t *testing.T) {
 				}
 			}
 			return n, ctx.Err()
-		}, activity.Limit("vendor", activity.AtMost(2, 10*time.Second)))
+		}, activity.Limit("vendor", activity.LimitConfig{AtMost: 2, Per: 10 * time.Second}))
 		flowtest.Start(t, each(t, a), []int{1, 2, 3, 4, 5, 6}).MustResult()
 		for i, at := range b.list[2:] {
 			if span := at.Sub(b.list[i]); span < 10*time.Second {
@@ -96,7 +96,7 @@ func TestWindowAfterALostWorker(t *testing.T) {
 		a := activity.New("limited", func(_ context.Context, n int) (int, error) {
 			b.add()
 			return n, nil
-		}, activity.Limit("vendor", activity.AtMost(1, time.Hour)))
+		}, activity.Limit("vendor", activity.LimitConfig{AtMost: 1, Per: time.Hour}))
 		t.Inject(a, flowtest.Attempt(1), flowtest.LoseWorker())
 		flowtest.Start(t, each(t, a), []int{1}).MustResult()
 		b.mustBe(t, 0, time.Hour)
@@ -120,7 +120,7 @@ func TestWindowOfAWaitThatIsOver(t *testing.T) {
 				}
 			}
 			return activity.Await[int](ctx, "go")
-		}, activity.Limit("vendor", activity.AtMost(1, time.Hour)))
+		}, activity.Limit("vendor", activity.LimitConfig{AtMost: 1, Per: time.Hour}))
 		flowtest.Start(t, each(t, a), []int{1}).MustResult()
 		b.mustBe(t, 0, time.Hour)
 	})

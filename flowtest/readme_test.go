@@ -28,7 +28,7 @@ type (
 var (
 	fetch               = activity.New("fetch", Fetch, activity.StartToClose(10*time.Second))
 	merge               = activity.New("merge", Merge)
-	send                = activity.New("send", Send, activity.Retry(activity.Exponential{Attempts: 8}))
+	send                = activity.New("send", Send, activity.Retry(activity.RetryPolicy{Attempts: 8}))
 	morning, errMorning = Morning([]City{{Code: "lim"}, {Code: "osl"}, {Code: "nbo"}})
 )
 

@@ -25,7 +25,7 @@ var errUnreal = errors.New("the real function was called")
 // The activities of the flow under test. Their functions return an error: a test must not reach the real services.
 var (
 	charge = activity.New("card.charge", func(context.Context, order) (receipt, error) { return receipt{}, errUnreal },
-		activity.Retry(activity.Fixed{Delay: 10 * time.Minute, Attempts: 3}), activity.StartToClose(time.Minute))
+		activity.Retry(activity.RetryPolicy{First: 10 * time.Minute, Attempts: 3, Factor: 1}), activity.StartToClose(time.Minute))
 	mail = activity.New("mail.send", func(context.Context, receipt) (string, error) { return "", errUnreal })
 	undo = activity.New("card.undo", func(context.Context, order) (string, error) { return "", errUnreal })
 )

@@ -54,7 +54,7 @@ func TestWorkersOfALongTest(t *testing.T) {
 	t.Parallel()
 	hold := activity.New("years.hold", func(ctx context.Context, n int) (int, error) {
 		return n, activity.Sleep(ctx, "nap", 12*month)
-	}, activity.Limit("years", activity.AtOnce(1)))
+	}, activity.Limit("years", activity.LimitConfig{AtOnce: 1}))
 	f := flow.New[int, int]("workers")
 	flow.Return(f, flow.Node(f, "n", hold, f.Input()))
 	def, err := f.Build()

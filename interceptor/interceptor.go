@@ -9,14 +9,14 @@ import (
 )
 
 // Operation names an operation of a client: on a run, one of the constants; on anything else, its name in the audit
-// log, such as Operation("set_schedule"), TriggerSchedule, StartBulkJob, SetLimit or PauseLane. Keepers perform the
-// operations of schedules and bulk jobs, and no interceptor sees these, so an interceptor that guards Start or Rerun
-// must guard schedules and bulk jobs as well.
+// log, such as Operation("set_schedule") or Operation("pause_lane"). Keepers perform the operations of schedules and
+// bulk jobs, and no interceptor sees these, so an interceptor that guards Start or Rerun must guard schedules and bulk
+// jobs as well.
 type Operation string
 
 // The operations that interceptors of clients see.
 const (
-	// Start: runtime.Start, Do, Debounce, StartMany (each of its runs), StartNamed, StartOrSignal, and RunRef.Fork.
+	// Start: runtime.Start, Do, StartMany (each of its runs), the same of FlowRef, and RunRef.Fork.
 	Start Operation = "start"
 	// Signal: Client.Signal, whose run is not known to the client, and RunRef.SignalWait.
 	Signal Operation = "signal"

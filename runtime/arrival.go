@@ -15,21 +15,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
-// Errors of starts by a key, for errors.Is. A *KeyTakenError and a *ThrottledError say more.
-var (
-	// ErrKeyTaken is returned by Start for a run WithKey whose key has as many open runs as it may, and by Rerun.
-	ErrKeyTaken = submit.ErrKeyTaken
-	// ErrThrottled is returned by Start for a run WithThrottle when as many have started as may.
-	ErrThrottled = submit.ErrThrottled
-	// ErrRunQueued is returned by MoveStart for a run that waits in the queue of its key.
-	ErrRunQueued = enginecore.ErrRunQueued
-)
-
-// KeyTakenError names the run that has the place of a key. It matches ErrKeyTaken.
-type KeyTakenError = submit.KeyTakenError
-
-// ThrottledError has the time at which the next run may start. It matches ErrThrottled.
-type ThrottledError = submit.ThrottledError
+// ErrRunQueued is returned by MoveStart for a run that waits in the queue of its key.
+var ErrRunQueued = enginecore.ErrRunQueued
 
 // Bounds of the policies of keys.
 const (
@@ -40,7 +27,7 @@ const (
 	// maxThrottle is the most starts that a window of a throttle counts, and maxWindows the most windows of one.
 	maxThrottle = 10_000
 	maxWindows  = 8
-	// maxDebounced is the most inputs that DebounceCollect gathers for one run.
+	// maxDebounced is the most inputs that WithDebounce gathers for one run.
 	maxDebounced = 10_000
 )
 
@@ -49,7 +36,7 @@ type WhenTaken string
 
 // The values of WhenTaken.
 const (
-	// RejectRun does not start the run: Start returns a *KeyTakenError that names a run that is open.
+	// RejectRun does not start the run: Start returns a *fabrictype.KeyTakenError that names a run that is open.
 	RejectRun WhenTaken = "reject"
 	// QueueRun starts the run when its turn comes, in the order of the calls. The run exists, is listed with
 	// Run.Queued, can be cancelled, and its deadline counts from its turn on. Up to 10,000 runs of a key wait;
@@ -81,8 +68,8 @@ type KeyPolicy struct {
 // one flow with one key share its places, whatever their policies are: a run counts the open ones against its own
 // AtOnce, and waits after the runs already in the queue.
 //
-// The engine chooses the id of the run, so WithKey does not go with WithID, StartAt and StartOrSignal. A flow with more
-// than 256 nodes without upstreams cannot have one. A rerun takes a place again, and fails with ErrKeyTaken without
+// The engine chooses the id of the run, so WithKey does not go with WithID, StartAt and WithSignal. A flow with more
+// than 256 nodes without upstreams cannot have one. A rerun takes a place again, and fails with a *fabrictype.KeyTakenError without
 // one. In contract mode Start returns ErrNotInContract.
 func WithKey(key string, policy KeyPolicy) StartOption {
 	return startFunc(func(c *startConfig) { c.addArrival("WithKey", key, policy.arrival, policy.check(key)) })
@@ -122,7 +109,7 @@ type Throttle struct {
 	// Also are further numbers and times that must have room for a start, such as 100 an hour in addition to 10 a
 	// minute: up to 7, with Starts and Per alone.
 	Also []Throttle
-	// Reject makes Start return a *ThrottledError for a run that would be one too many. By default the run exists, and
+	// Reject makes Start return a *fabrictype.ThrottledError for a run that would be one too many. By default the run exists, and
 	// starts as soon as it may: see RunDescription.StartsAt.
 	Reject bool
 }
@@ -132,7 +119,7 @@ type Throttle struct {
 // starts, whatever their numbers and times are: each start is held to its own. A run that is put off counts as a start
 // also when it is cancelled before, or moved by MoveStart.
 //
-// The engine chooses the id of the run, so WithThrottle does not go with WithID, WithKey, StartAt and StartOrSignal. In
+// The engine chooses the id of the run, so WithThrottle does not go with WithID, WithKey, StartAt and WithSignal. In
 // contract mode Start returns ErrNotInContract.
 func WithThrottle(key string, t Throttle) StartOption {
 	return startFunc(func(c *startConfig) { c.addArrival("WithThrottle", key, t.arrival, t.check()) })
@@ -217,6 +204,9 @@ func (c *startConfig) checkArrival() []error {
 	if c.named {
 		faults = append(faults, invalid("WithID and %s cannot be combined: the id follows from the key", a.option))
 	}
+	if c.signal != nil {
+		faults = append(faults, invalid("WithSignal and %s cannot be combined", a.option))
+	}
 	if !c.startAt.IsZero() {
 		faults = append(faults, invalid("StartAt and %s cannot be combined", a.option))
 	}
@@ -256,11 +246,11 @@ func (c *Client) refTo(plan *submit.RunPlan) *RunRef {
 }
 
 // RunKey returns the open and the queued runs of a flow with a key, by one read. A key without runs has the zero state.
-// In contract mode the error is ErrNotInContract.
-func (c *Client) RunKey(ctx context.Context, flowName, key string) (fabrictype.KeyState, error) {
-	state, err := c.runKey(ctx, flowName, key)
+// The flow need not be published. In contract mode the error is ErrNotInContract.
+func (f *FlowRef) RunKey(ctx context.Context, key string) (fabrictype.KeyState, error) {
+	state, err := f.client.runKey(ctx, f.name, key)
 	if err != nil {
-		return fabrictype.KeyState{}, fmt.Errorf("key %.140q of flow %.140q: %w", key, flowName, err)
+		return fabrictype.KeyState{}, fmt.Errorf("key %.140q of flow %.140q: %w", key, f.name, err)
 	}
 	return state, nil
 }

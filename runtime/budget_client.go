@@ -19,30 +19,44 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
-// CreateBudget creates a budget. Its limits apply whatever flows declare for it. The error wraps ErrBudgetExists when
-// the budget exists, because it was created or used before.
-func (c *Client) CreateBudget(ctx context.Context, ref fabrictype.BudgetRef, opts ...flow.BudgetOption) error {
-	if err := c.setBudget(ctx, ref, enginerpc.SetBudgetCall{OnlyNew: true}, opts); err != nil {
-		return fmt.Errorf("create budget %s: %w", ref, err)
+// BudgetRef refers to one budget. Client.Budget returns one. It holds no state of the budget: each call queries the
+// engine, in the namespace of the client. It is safe for concurrent use, as long as its client is open.
+//
+// The error of every call wraps ErrInvalid for a name that no budget can have.
+type BudgetRef struct {
+	client *Client
+	name   fabrictype.BudgetName
+}
+
+// Budget returns a reference to a budget. It sends nothing, and the budget need not exist.
+func (c *Client) Budget(name fabrictype.BudgetName) *BudgetRef {
+	return &BudgetRef{client: c, name: name}
+}
+
+// Create creates the budget. Its limits apply whatever flows declare for it. The error wraps ErrBudgetExists when the
+// budget exists, because it was created or used before.
+func (b *BudgetRef) Create(ctx context.Context, config flow.BudgetConfig) error {
+	if err := b.set(ctx, enginerpc.SetBudgetCall{OnlyNew: true}, config); err != nil {
+		return fmt.Errorf("create budget %s: %w", b.name, err)
 	}
 	return nil
 }
 
-// SetBudget replaces the limits, the interval and the effect of a budget, or creates the budget. They apply from then
-// on, whatever flows declare. The spent amounts are kept. If an exhausted budget has room again, the nodes that wait
-// for it continue at once, in the order in which they would have started. If less is allowed than is spent already,
-// nothing more can be spent.
-func (c *Client) SetBudget(ctx context.Context, ref fabrictype.BudgetRef, opts ...flow.BudgetOption) error {
-	if err := c.setBudget(ctx, ref, enginerpc.SetBudgetCall{}, opts); err != nil {
-		return fmt.Errorf("set budget %s: %w", ref, err)
+// Set replaces the limits, the interval and the effect of the budget, or creates the budget. They apply from then on,
+// whatever flows declare. The spent amounts are kept. If an exhausted budget has room again, the nodes that wait for it
+// continue at once, in the order in which they would have started. If less is allowed than is spent already, nothing
+// more can be spent.
+func (b *BudgetRef) Set(ctx context.Context, config flow.BudgetConfig) error {
+	if err := b.set(ctx, enginerpc.SetBudgetCall{}, config); err != nil {
+		return fmt.Errorf("set budget %s: %w", b.name, err)
 	}
 	return nil
 }
 
-// ReplaceBudget is SetBudget unless the settings of the budget have been changed since old was read: comparing the
-// limits of all dimensions, ResetEvery, Effect and Set, and setting the budget, are one atomic step of the engine. The
-// error matches enginecore.ErrChangedMeanwhile if they differ or the budget was deleted; nothing was changed then.
-func (c *Client) ReplaceBudget(ctx context.Context, old fabrictype.Budget, opts ...flow.BudgetOption) error {
+// Replace is Set unless the settings of the budget have been changed since Describe returned old: comparing the limits
+// of all dimensions, ResetEvery, Effect and Set, and setting the budget, are one atomic step of the engine. The error
+// matches enginecore.ErrChangedMeanwhile if they differ or the budget was deleted; nothing was changed then.
+func (b *BudgetRef) Replace(ctx context.Context, old fabrictype.Budget, config flow.BudgetConfig) error {
 	call := enginerpc.SetBudgetCall{
 		Compare: true, OldEffect: old.Effect, OldInterval: old.ResetEvery.Duration, OldPinned: old.Set,
 		OldDims: make([]enginerpc.SetBudgetOldDim, len(old.Amounts)),
@@ -50,21 +64,20 @@ func (c *Client) ReplaceBudget(ctx context.Context, old fabrictype.Budget, opts 
 	for i, a := range old.Amounts {
 		call.OldDims[i] = enginerpc.SetBudgetOldDim{Name: a.Dimension, Hard: a.Hard, Soft: a.Soft}
 	}
-	if err := c.setBudget(ctx, old.BudgetRef, call, opts); err != nil {
-		return fmt.Errorf("set budget %s: %w", old.BudgetRef, err)
+	if err := b.set(ctx, call, config); err != nil {
+		return fmt.Errorf("set budget %s: %w", b.name, err)
 	}
 	return nil
 }
 
-// setBudget completes the call by the budget, and makes it.
-func (c *Client) setBudget(
-	ctx context.Context, ref fabrictype.BudgetRef, call enginerpc.SetBudgetCall, opts []flow.BudgetOption,
-) error {
-	core, p, id, err := c.findBudget(ctx, ref)
+// set completes the call by the budget, and makes it.
+func (b *BudgetRef) set(ctx context.Context, call enginerpc.SetBudgetCall, config flow.BudgetConfig) error {
+	c, ref := b.client, b.name
+	core, p, id, err := b.find(ctx)
 	if err != nil {
 		return err
 	}
-	spec := flowgraph.NewBudget(ref.Name, opts...)
+	spec := flowgraph.NewBudget(ref.Name, flowgraph.BudgetConfig[flow.BudgetEffect](config))
 	if len(spec.KeyFrom) > 0 {
 		return invalid("PerKey(%s): must not be set here: BudgetRef.Key names the key", strings.Join(spec.KeyFrom, "."))
 	}
@@ -74,25 +87,25 @@ func (c *Client) setBudget(
 		return invalid("%w", err)
 	}
 	if !spec.Declares() {
-		return invalid("no dimension: at least one HardLimit, SoftLimit or Counted must be given")
+		return invalid("no dimension: Hard, Soft or Counted must name one")
 	}
 	var flowID enginecore.FlowID
 	if ref.Run != "" {
 		flowID = keyspace.FlowIDFor(c.session.Namespace, ref.Flow, ref.Run)
 	}
-	b := submit.NewStoredBudget(c.session.Namespace, spec, ref, flowID)
+	stored := submit.NewStoredBudget(c.session.Namespace, spec, ref, flowID)
 	// The client does not know here whether the run has nodes with child runs.
-	b.Wide = ref.Run != ""
-	call.Partition, call.BudgetID, call.BudgetDeclaration = p, id, b.Declaration()
-	for _, d := range b.Dimensions {
+	stored.Wide = ref.Run != ""
+	call.Partition, call.BudgetID, call.BudgetDeclaration = p, id, stored.Declaration()
+	for _, d := range stored.Dimensions {
 		call.Dims = append(call.Dims, enginerpc.SetBudgetDim(d))
 	}
 	var reply enginerpc.SetBudgetReply
-	err = c.audited(ctx, setBudgetEntry(c.actorName(), ref, call.OnlyNew, b), func(ctx context.Context) (err error) {
+	err = c.audited(ctx, setBudgetEntry(c.actorName(), ref, call.OnlyNew, stored), func(ctx context.Context) (err error) {
 		reply, err = core.SetBudget(ctx, call)
 		if err == nil && reply.Told {
 			update := submit.GateUpdate{
-				Session: c.session, Partition: p, Budget: b.ID, Version: reply.Gate, Closed: reply.Closed,
+				Session: c.session, Partition: p, Budget: stored.ID, Version: reply.Gate, Closed: reply.Closed,
 			}
 			err = update.Publish(ctx)
 		}
@@ -105,7 +118,7 @@ func (c *Client) setBudget(
 }
 
 // budgetName names a budget in the audit log.
-func budgetName(ref fabrictype.BudgetRef) string {
+func budgetName(ref fabrictype.BudgetName) string {
 	name := ref.Name
 	if ref.Key != "" {
 		name += "/" + ref.Key
@@ -117,7 +130,7 @@ func budgetName(ref fabrictype.BudgetRef) string {
 }
 
 // setBudgetEntry is the entry of the audit log for the limits of a budget.
-func setBudgetEntry(actor string, ref fabrictype.BudgetRef, onlyNew bool, b submit.StoredBudget) fabrictype.AuditEntry {
+func setBudgetEntry(actor string, ref fabrictype.BudgetName, onlyNew bool, b submit.StoredBudget) fabrictype.AuditEntry {
 	e := fabrictype.AuditEntry{Actor: actor, Action: auditlink.SetBudget, Name: budgetName(ref)}
 	if onlyNew {
 		e.Action = auditlink.CreateBudget
@@ -130,44 +143,44 @@ func setBudgetEntry(actor string, ref fabrictype.BudgetRef, onlyNew bool, b subm
 	return e
 }
 
-// findBudget returns the partition and the id of a budget.
-func (c *Client) findBudget(
-	ctx context.Context, ref fabrictype.BudgetRef,
+// find returns the partition and the id of the budget.
+func (b *BudgetRef) find(
+	ctx context.Context,
 ) (engine.BudgetStore, keyspace.Partition, enginecore.BudgetID, error) {
-	core, err := offered[engine.BudgetStore](ctx, c)
+	core, err := offered[engine.BudgetStore](ctx, b.client)
 	if err != nil {
 		return core, keyspace.Partition{}, "", err
 	}
-	if err := checkBudgetRef(ref, c.session.Namespace); err != nil {
+	if err := checkBudgetRef(b.name, b.client.session.Namespace); err != nil {
 		return core, keyspace.Partition{}, "", err
 	}
-	id := submit.BudgetID(c.session.Namespace, ref)
-	p, err := c.session.Core.Partitioning().BudgetPartition(id)
+	id := submit.BudgetID(b.client.session.Namespace, b.name)
+	p, err := b.client.session.Core.Partitioning().BudgetPartition(id)
 	return core, p, id, err
 }
 
-// ResetBudget sets the spent amounts of a budget to 0, so that nodes that wait for it continue. Reserved amounts are
-// kept, and the times of later resets do not change.
-func (c *Client) ResetBudget(ctx context.Context, ref fabrictype.BudgetRef) error {
-	fault := func(err error) error { return fmt.Errorf("reset budget %s: %w", ref, err) }
-	core, p, id, err := c.findBudget(ctx, ref)
+// Reset sets the spent amounts of the budget to 0, so that nodes that wait for it continue. Reserved amounts are kept,
+// and the times of later resets do not change.
+func (b *BudgetRef) Reset(ctx context.Context) error {
+	fault := func(err error) error { return fmt.Errorf("reset budget %s: %w", b.name, err) }
+	core, p, id, err := b.find(ctx)
 	if err != nil {
 		return fault(err)
 	}
-	err = c.audited(ctx, fabrictype.AuditEntry{
-		Actor: c.actorName(), Action: auditlink.ResetBudget, Name: budgetName(ref),
+	err = b.client.audited(ctx, fabrictype.AuditEntry{
+		Actor: b.client.actorName(), Action: auditlink.ResetBudget, Name: budgetName(b.name),
 	},
-		func(ctx context.Context) error { return c.resetBudget(ctx, core, p, id) })
+		func(ctx context.Context) error { return b.reset(ctx, core, p, id) })
 	if err != nil {
 		return fault(err)
 	}
 	return nil
 }
 
-func (c *Client) resetBudget(
+func (b *BudgetRef) reset(
 	ctx context.Context, core engine.BudgetStore, p keyspace.Partition, id enginecore.BudgetID,
 ) error {
-	now, err := c.session.Core.Now(ctx)
+	now, err := b.client.session.Core.Now(ctx)
 	if err != nil {
 		return err
 	}
@@ -180,35 +193,35 @@ func (c *Client) resetBudget(
 	}
 	reply, err := core.GetBudgets(ctx, enginerpc.GetBudgetsCall{Partition: p, BudgetIDs: []enginecore.BudgetID{id}})
 	if err == nil && len(reply.Budgets) > 0 && reply.Budgets[0].Gate > 0 {
-		err = updateOf(c.session, p, reply.Budgets[0]).Publish(ctx)
+		err = updateOf(b.client.session, p, reply.Budgets[0]).Publish(ctx)
 	}
 	return err
 }
 
-// DeleteBudget deletes a budget with its spent and reserved amounts; nodes that wait for it continue. When a run of a
-// flow that declares the budget uses it again, the engine creates it anew. Deleting a budget that does not exist is not
-// an error.
-func (c *Client) DeleteBudget(ctx context.Context, ref fabrictype.BudgetRef) error {
-	core, p, id, err := c.findBudget(ctx, ref)
+// Delete deletes the budget with its spent and reserved amounts; nodes that wait for it continue. When a run of a flow
+// that declares the budget uses it again, the engine creates it anew. Deleting a budget that does not exist is not an
+// error.
+func (b *BudgetRef) Delete(ctx context.Context) error {
+	core, p, id, err := b.find(ctx)
 	if err != nil {
-		return fmt.Errorf("remove budget %s: %w", ref, err)
+		return fmt.Errorf("remove budget %s: %w", b.name, err)
 	}
-	err = c.audited(ctx, fabrictype.AuditEntry{
-		Actor: c.actorName(), Action: auditlink.DeleteBudget, Name: budgetName(ref),
+	err = b.client.audited(ctx, fabrictype.AuditEntry{
+		Actor: b.client.actorName(), Action: auditlink.DeleteBudget, Name: budgetName(b.name),
 	},
-		func(ctx context.Context) error { return c.removeBudget(ctx, core, p, id) })
+		func(ctx context.Context) error { return b.remove(ctx, core, p, id) })
 	if err != nil {
-		return fmt.Errorf("remove budget %s: %w", ref, err)
+		return fmt.Errorf("remove budget %s: %w", b.name, err)
 	}
 	return nil
 }
 
-func (c *Client) removeBudget(
+func (b *BudgetRef) remove(
 	ctx context.Context, core engine.BudgetStore, p keyspace.Partition, id enginecore.BudgetID,
 ) error {
 	for {
 		reply, err := core.RemoveBudget(ctx, enginerpc.RemoveBudgetCall{Partition: p, BudgetID: id})
-		update := submit.GateUpdate{Session: c.session, Partition: p, Budget: id, Version: reply.Gate}
+		update := submit.GateUpdate{Session: b.client.session, Partition: p, Budget: id, Version: reply.Gate}
 		switch {
 		case err == nil && reply.Told:
 			err = update.Publish(ctx)
@@ -226,22 +239,23 @@ func (c *Client) removeBudget(
 	}
 }
 
-// Budget returns the state of a budget. The error wraps ErrBudgetNotFound when it was neither created nor used.
-func (c *Client) Budget(ctx context.Context, ref fabrictype.BudgetRef) (fabrictype.Budget, error) {
-	core, p, id, err := c.findBudget(ctx, ref)
+// Describe returns the state of the budget. The error wraps ErrBudgetNotFound when it was neither created nor used.
+func (b *BudgetRef) Describe(ctx context.Context) (fabrictype.Budget, error) {
+	core, p, id, err := b.find(ctx)
 	if err != nil {
-		return fabrictype.Budget{}, fmt.Errorf("budget %s: %w", ref, err)
+		return fabrictype.Budget{}, fmt.Errorf("budget %s: %w", b.name, err)
 	}
 	reply, err := core.GetBudgets(ctx, enginerpc.GetBudgetsCall{Partition: p, BudgetIDs: []enginecore.BudgetID{id}})
 	if err == nil && len(reply.Budgets) == 0 {
 		err = submit.ErrBudgetNotFound
 	}
 	if err != nil {
-		return fabrictype.Budget{}, fmt.Errorf("budget %s: %w", ref, err)
+		return fabrictype.Budget{}, fmt.Errorf("budget %s: %w", b.name, err)
 	}
 	s := readBudgetState(reply.Budgets[0])
-	ref.FlowID = s.FlowID
-	s.BudgetRef = ref
+	name := b.name
+	name.FlowID = s.FlowID
+	s.BudgetName = name
 	return s, nil
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // checkBudgetRef returns the fault of a reference in a namespace.
-func checkBudgetRef(r fabrictype.BudgetRef, namespace keyspace.Namespace) error {
+func checkBudgetRef(r fabrictype.BudgetName, namespace keyspace.Namespace) error {
 	err := activityspec.CheckName(r.Name)
 	switch {
 	case err != nil:
@@ -35,7 +35,7 @@ func checkBudgetRef(r fabrictype.BudgetRef, namespace keyspace.Namespace) error 
 
 func readBudgetState(b enginerpc.BudgetState) fabrictype.Budget {
 	s := fabrictype.Budget{
-		BudgetRef: fabrictype.BudgetRef{Name: b.Name, Key: b.Key}, Effect: b.Effect,
+		BudgetName: fabrictype.BudgetName{Name: b.Name, Key: b.Key}, Effect: b.Effect,
 		ResetEvery: fabrictype.Duration{Duration: b.Interval},
 		ResetsAt:   b.NextResetAt, Set: b.Pinned, UsedUp: b.Closed, Breaches: int(b.BreachCount),
 		SoftBreaches: int(b.SoftBreachCount),
@@ -75,7 +75,7 @@ func budgetStates(ctx context.Context, core *enginerpc.Conn, list []submit.Store
 // unusedBudgetState returns the state of a budget before its first use.
 func unusedBudgetState(b *submit.StoredBudget) fabrictype.Budget {
 	return fabrictype.Budget{
-		BudgetRef: fabrictype.BudgetRef{Name: b.Name, Key: b.Key}, Effect: string(b.Effect),
+		BudgetName: fabrictype.BudgetName{Name: b.Name, Key: b.Key}, Effect: string(b.Effect),
 		ResetEvery: fabrictype.Duration{Duration: b.Declaration().Interval},
 		Amounts:    b.UnusedAmounts(),
 	}

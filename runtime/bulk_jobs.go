@@ -107,7 +107,7 @@ func (c *Client) StartBulkJob(
 	if err != nil {
 		return fail(err)
 	}
-	return c.DescribeBulkJob(ctx, o.ID)
+	return c.BulkJob(o.ID).Describe(ctx)
 }
 
 // PreviewBulkJob returns the runs on which a job would act, and changes nothing: it counts the runs that the query
@@ -146,20 +146,32 @@ func (c *Client) PreviewBulkJob(
 	return preview, nil
 }
 
-// DescribeBulkJob returns a job with its progress. The error wraps ErrBulkJobNotFound, or in contract mode
+// BulkJobRef refers to one bulk job by its id. Client.BulkJob returns one. It holds no state of the job: each call
+// queries the engine, in the namespace of the client. It is safe for concurrent use, as long as its client is open.
+//
+// The error of every call wraps ErrBulkJobNotFound, ErrInvalid for an id that no job can have, and in contract mode
 // ErrNotInContract.
-func (c *Client) DescribeBulkJob(ctx context.Context, id string) (*fabrictype.BulkJob, error) {
-	store, err := offered[engine.BulkJobCalls](ctx, c)
+type BulkJobRef struct {
+	client *Client
+	id     string
+}
+
+// BulkJob returns a reference to a bulk job. It sends nothing, and the job need not exist.
+func (c *Client) BulkJob(id string) *BulkJobRef { return &BulkJobRef{client: c, id: id} }
+
+// Describe returns the job with its progress.
+func (j *BulkJobRef) Describe(ctx context.Context) (*fabrictype.BulkJob, error) {
+	store, err := offered[engine.BulkJobCalls](ctx, j.client)
 	if err != nil {
-		return nil, fmt.Errorf("bulk job %s: %w", id, err)
+		return nil, fmt.Errorf("bulk job %s: %w", j.id, err)
 	}
-	stored, p, err := c.locateBulkJob(id)
+	stored, p, err := j.client.locateBulkJob(j.id)
 	if err != nil {
-		return nil, fmt.Errorf("bulk job %s: %w", id, err)
+		return nil, fmt.Errorf("bulk job %s: %w", j.id, err)
 	}
 	reply, err := store.ReadBulkJob(ctx, enginerpc.ReadBulkJobCall{Partition: p, BulkJobID: stored})
 	if err != nil {
-		return nil, fmt.Errorf("bulk job %s: %w", id, bulkJobFault(err))
+		return nil, fmt.Errorf("bulk job %s: %w", j.id, bulkJobFault(err))
 	}
 	return describeBulkJob(reply.Jobs[0])
 }
@@ -217,26 +229,25 @@ func (c *Client) yieldBulkJobs(
 	}
 }
 
-// StopBulkJob stops a job for good: the run that a keeper acts on at this moment is the last one. Effects on runs stay.
-// Stopping a job that is over is not an error. The error wraps ErrBulkJobNotFound, ErrInvalid for an invalid actor, or
-// in contract mode ErrNotInContract.
-func (c *Client) StopBulkJob(ctx context.Context, id string, opts ...ActionOption) error {
-	store, err := offered[engine.BulkJobCalls](ctx, c)
+// Stop stops the job for good: the run that a keeper acts on at this moment is the last one. Effects on runs stay.
+// Stopping a job that is over is not an error. The error wraps ErrInvalid for an invalid actor.
+func (j *BulkJobRef) Stop(ctx context.Context, opts ...ActionOption) error {
+	store, err := offered[engine.BulkJobCalls](ctx, j.client)
 	if err != nil {
-		return fmt.Errorf("stop bulk job %s: %w", id, err)
+		return fmt.Errorf("stop bulk job %s: %w", j.id, err)
 	}
-	by, err := c.actionOf(opts)
-	stored, p, locateErr := c.locateBulkJob(id)
+	by, err := j.client.actionOf(opts)
+	stored, p, locateErr := j.client.locateBulkJob(j.id)
 	if err = errors.Join(err, locateErr); err == nil {
-		entry := fabrictype.AuditEntry{Actor: by.actor, Action: auditlink.StopBulkJob, Name: id}
-		err = c.audited(ctx, entry, func(ctx context.Context) error {
+		entry := fabrictype.AuditEntry{Actor: by.actor, Action: auditlink.StopBulkJob, Name: j.id}
+		err = j.client.audited(ctx, entry, func(ctx context.Context) error {
 			_, err := store.StopBulkJob(ctx,
 				enginerpc.StopBulkJobCall{Partition: p, BulkJobID: stored, Actor: by.actor})
 			return err
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("stop bulk job %s: %w", id, bulkJobFault(err))
+		return fmt.Errorf("stop bulk job %s: %w", j.id, bulkJobFault(err))
 	}
 	return nil
 }

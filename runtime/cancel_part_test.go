@@ -56,7 +56,7 @@ func TestCancelPending_SparesRunningNodes(t *testing.T) {
 				return "", errors.New("it would be retried")
 			}
 			return in, nil
-		}, activity.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: 5}))
+		}, activity.Retry(activity.RetryPolicy{First: time.Millisecond, Attempts: 5, Factor: 1}))
 		f := flow.New[fixture.None, string]("pending")
 		runs := flow.Node(f, "runs", act, flow.Const("ok"), activity.Priority(9))
 		flow.Node(f, "fails", act, flow.Const("fail"), activity.Priority(8))

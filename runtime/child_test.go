@@ -42,7 +42,7 @@ func leaseOfChild(url string) time.Duration {
 
 // holdForEver never returns, in the child; in the test it does.
 func holdForEver(do func(n int) (int, error)) *activity.Activity[int, int] {
-	return activity.New("hold", func(_ context.Context, n int) (int, error) { return do(n) }, activity.Retry(activity.NoRetry))
+	return activity.New("hold", func(_ context.Context, n int) (int, error) { return do(n) }, activity.Retry(activity.RetryPolicy{Attempts: 1}))
 }
 
 func killFlow(a *activity.Activity[int, int], sum *activity.Activity[[]int, int]) (*flow.Definition[int, int], error) {

@@ -65,7 +65,7 @@ func (c *Client) Close() {
 }
 
 // StartOption adjusts a call of Start: WithID, WithTag, WithMemo, WithPriority, WithDeadline, WithActor, WithKey,
-// WithThrottle, StartAt or StartAfter.
+// WithThrottle, WithDebounce, WithSignal, StartAt or StartAfter.
 type StartOption interface {
 	// start reports whether the option is one, not nil.
 	start(*startConfig) bool
@@ -83,6 +83,7 @@ type startConfig struct {
 	deadline *time.Duration
 	memo     *any
 	arrival  *startArrival
+	signal   *startSignal
 	fork     *forkConfig
 }
 

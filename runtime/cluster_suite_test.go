@@ -41,7 +41,7 @@ func TestRandomFlowsOnACluster(t *testing.T) {
 		b := open(t)
 		ctx := enginetest.Context(t)
 		var g fixture.Gauge
-		a := g.Measured("measured", 0, activity.Limit("two", activity.AtOnce(2)))
+		a := g.Measured("measured", 0, activity.Limit("two", activity.LimitConfig{AtOnce: 2}))
 		for range 2 {
 			b.Worker(t, []activity.Handler{a})
 			b.Keeper(t)

@@ -126,14 +126,14 @@ func constructs() []construct {
 		}},
 		{name: "debounce", nodes: onlyNode, start: func(
 			ctx context.Context, c *runtime.Client, def *intDefinition) (*runtime.Run[int], error) {
-			return runtime.Debounce(ctx, c, def, "key", 1, runtime.DebouncePolicy{Quiet: time.Millisecond})
+			return runtime.Start(ctx, c, def, 1, runtime.WithDebounce("key", runtime.DebouncePolicy{Quiet: time.Millisecond}))
 		}},
 		{name: "schedule", nodes: onlyNode, start: func(
 			ctx context.Context, c *runtime.Client, def *intDefinition) (*runtime.Run[int], error) {
 			if _, err := runtime.Schedule(ctx, c, "yearly", def, 1, runtime.ScheduleConfig{Cron: "0 0 1 1 *"}); err != nil {
 				return nil, err
 			}
-			id, err := c.TriggerSchedule(ctx, "yearly")
+			id, err := c.Schedule("yearly").Trigger(ctx)
 			if err != nil {
 				return nil, err
 			}
@@ -158,7 +158,7 @@ func constructs() []construct {
 
 func failingNode(_ *testing.T, f *intFlow, _ *intActivity) flow.Ref[int] {
 	fail := activity.New("fail", func(context.Context, int) (int, error) { return 0, fixture.ErrNoCreditHere })
-	return flow.Node(f, "only", fail, f.Input(), activity.Retry(activity.NoRetry))
+	return flow.Node(f, "only", fail, f.Input(), activity.Retry(activity.RetryPolicy{Attempts: 1}))
 }
 
 // failureHookConstruct has a worker that calls OnRunFailed for the run. For that, the feed of the namespace has the

@@ -114,7 +114,7 @@ func TestContractDamagedMembers(t *testing.T) {
 				return 0, fmt.Errorf("not yet")
 			}
 			return n + 1, nil
-		}, activity.Retry(activity.Exponential{First: 5 * time.Millisecond, Attempts: 3}))
+		}, activity.Retry(activity.RetryPolicy{First: 5 * time.Millisecond, Attempts: 3}))
 		keeper := enginetest.NewKeeper(t, x.Engine, runtime.KeeperConfig{})
 		x.Run(t, "keeper", keeper.Run)
 		x.Worker(t, []activity.Handler{flaky})
@@ -175,7 +175,7 @@ func TestContractLanesOfOthers(t *testing.T) {
 				return 0, fmt.Errorf("not yet")
 			}
 			return n + 1, nil
-		}, activity.Retry(activity.Exponential{First: 5 * time.Millisecond, Attempts: 3}))
+		}, activity.Retry(activity.RetryPolicy{First: 5 * time.Millisecond, Attempts: 3}))
 		x.Worker(t, []activity.Handler{flaky}, runtime.WorkerConfig{Lanes: []string{"of a worker"}})
 		// Another program, which enters no lanes, creates it.
 		id := enginecore.ExecutionID("{fp:0}:" + uuid.NewString())

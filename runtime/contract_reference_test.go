@@ -131,7 +131,7 @@ func TestContractStream(t *testing.T) {
 	anyContract(t, func(t *testing.T, x *outside) {
 		chatty := activity.New("chatty", func(ctx context.Context, n int) (int, error) {
 			for i := range n {
-				if err := activity.Emit(ctx, "line", []byte(fmt.Sprint(i))); err != nil {
+				if err := activity.Emit(ctx, activity.Frame{Kind: "line", Payload: []byte(fmt.Sprint(i))}); err != nil {
 					return 0, err
 				}
 			}

@@ -46,7 +46,7 @@ func TestContractRefusals(t *testing.T) {
 			return flow.Sub(f, "inner", fixture.ChainOf(t, a, 1), first)
 		}, "node inner: sub-flows"},
 		"limit": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
-			return flow.Node(f, "second", a, first, activity.Limit("two", activity.AtOnce(2)))
+			return flow.Node(f, "second", a, first, activity.Limit("two", activity.LimitConfig{AtOnce: 2}))
 		}, "node second: limits"},
 		"tag": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
 			return flow.Node(f, "second", a, first, flow.Tag("flowfabric.node", "x"))
@@ -66,7 +66,7 @@ func TestContractRefusesOptions(t *testing.T) {
 	b := enginetest.NewContract(t, testserver.Embedded)
 	ctx := enginetest.Context(t)
 	for want, option := range map[string]flow.Option{
-		"budgets of flows":   flow.Budget("calls", flow.HardLimit("calls", 5)),
+		"budgets of flows":   flow.Budget("calls", flow.BudgetConfig{Hard: map[string]int64{"calls": 5}}),
 		"retention of flows": flow.Retention(time.Hour),
 	} {
 		_, err := runtime.Start(ctx, b.Client, fixture.ChainOf(t, fixture.AddOne(), 1, option), 1, runtime.WithID("refused"))
@@ -88,7 +88,7 @@ func TestContractRefusesOperations(t *testing.T) {
 	run := b.Client.Run("chain", started.ID())
 	operations := map[string]error{
 		"rerun": run.Rerun(ctx, fabrictype.RerunFailed), "cancel a node": run.CancelNode(ctx, "n0", "no"), "purge": run.Purge(ctx),
-		"priority": run.SetPriority(ctx, 1), "start": run.MoveStart(ctx, time.Now()), "pause": run.Pause(ctx, "no"), "pause of a schedule": b.Client.PauseSchedule(ctx, "x", "no"),
+		"priority": run.SetPriority(ctx, 1), "start": run.MoveStart(ctx, time.Now()), "pause": run.Pause(ctx, "no"), "pause of a schedule": b.Client.Schedule("x").Pause(ctx, "no"),
 	}
 	for _, operations["schedules"] = range b.Client.Schedules(ctx) {
 	}
@@ -96,8 +96,8 @@ func TestContractRefusesOperations(t *testing.T) {
 	_, operations["feed"] = b.Client.Feed(ctx, runtime.FeedFilter{}, "")
 	_, operations["bulk job"] = b.Client.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, runtime.BulkOptions{})
 	_, operations["preview of a bulk job"] = b.Client.PreviewBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, runtime.BulkOptions{})
-	_, operations["a bulk job"] = b.Client.DescribeBulkJob(ctx, "x")
-	operations["stop of a bulk job"] = b.Client.StopBulkJob(ctx, "x")
+	_, operations["a bulk job"] = b.Client.BulkJob("x").Describe(ctx)
+	operations["stop of a bulk job"] = b.Client.BulkJob("x").Stop(ctx)
 	for _, operations["bulk jobs"] = range b.Client.BulkJobs(ctx) {
 	}
 	_, operations["counts"] = b.Client.Counts(ctx, runtime.RunQuery{})
@@ -160,10 +160,10 @@ func TestContractRefusesOnce(t *testing.T) {
 	_, pauses := b.Client.Pauses(ctx)
 	for text, err := range map[string]error{
 		"list lanes": lanes, "list pauses": pauses,
-		"pause lane x":      b.Client.PauseLane(ctx, "x", "why"),
-		"resume lane x":     b.Client.ResumeLane(ctx, "x"),
-		"pause activity x":  b.Client.PauseActivity(ctx, "x", "why"),
-		"resume activity x": b.Client.ResumeActivity(ctx, "x"),
+		"pause lane x":      b.Client.Lane("x").Pause(ctx, "why"),
+		"resume lane x":     b.Client.Lane("x").Resume(ctx),
+		"pause activity x":  b.Client.Activity("x").Pause(ctx, "why"),
+		"resume activity x": b.Client.Activity("x").Resume(ctx),
 	} {
 		require.EqualError(t, err, text+": "+runtime.ErrNotInContract.Error())
 		require.ErrorIs(t, err, runtime.ErrNotInContract)

@@ -36,7 +36,7 @@ func TestContractStartOptions(t *testing.T) {
 		require.Equal(t, 5, x.Priority)
 		_, err = runtime.Start(ctx, b.Client, def, 1, runtime.WithMemo("note"))
 		require.ErrorIs(t, err, runtime.ErrNotInContract)
-		_, _, err = runtime.StartOrSignal(ctx, b.Client, def, 1, runtime.WaitName{Node: "n"}, runtime.Signal{Name: "s"})
+		_, err = runtime.Start(ctx, b.Client, def, 1, runtime.WithSignal(runtime.WaitName{Node: "n"}, runtime.Signal{Name: "s"}))
 		require.ErrorIs(t, err, runtime.ErrNotInContract)
 		_, err = run.SignalWait(ctx, runtime.WaitName{Node: "n"}, runtime.Signal{Name: "s"})
 		require.ErrorIs(t, err, runtime.ErrNotInContract)

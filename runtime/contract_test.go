@@ -100,7 +100,7 @@ func TestContractRetriesAndFailure(t *testing.T) {
 				return 0, errors.New("not yet")
 			}
 			return n + 1, nil
-		}, activity.Retry(activity.Exponential{First: 5 * time.Millisecond, Max: 20 * time.Millisecond, Attempts: 3}))
+		}, activity.Retry(activity.RetryPolicy{First: 5 * time.Millisecond, Max: 20 * time.Millisecond, Attempts: 3}))
 		fixture.StartWorkerPool(t, b, flaky)
 		def := fixture.ChainOf(t, flaky, 3)
 		run, err := runtime.Start(ctx, b.Client, def, 0)

@@ -1,15 +1,12 @@
 package runtime
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"time"
 
 	"github.com/google/uuid"
 
-	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
@@ -22,53 +19,35 @@ type DebouncePolicy struct {
 	// AtMost is how long after the first call it starts at the latest, Quiet to ten years. Defaults to ten times Quiet,
 	// or to ten years where that is less.
 	AtMost time.Duration
-	// MaxInputs is the most inputs that DebounceCollect gathers, up to 10,000. Defaults to 1,000 there. Debounce does
-	// not use it. For Option, zero is the last input alone.
+	// MaxInputs collects the inputs of the calls, up to that many and at most 10,000: the input of each call is a list
+	// of one element in JSON, and the run gets the elements of all calls, in their order. When the run has MaxInputs of
+	// them, or its input would be larger than 1 MiB, the call fails with ErrTooLarge, and the run is unchanged. By
+	// default the run gets the input of the last call.
 	MaxInputs int
 }
 
-// defaultInputs is the default of DebouncePolicy.MaxInputs.
-const defaultInputs = 1000
-
-// Debounce starts one run for all calls with a key that come close to each other: the first call creates it, each later
-// one replaces its input and puts its start off, and it starts when no call has come for the time Quiet. All of them
-// return the same run, which is listed with Run.StartsAt, and can be cancelled, or started by MoveStart. The
-// next call begins another one. Each call is one atomic step.
+// WithDebounce starts one run for all calls with the key that come close to each other: the first call creates it, each
+// later one replaces its input and puts its start off, and it starts when no call has come for the time Quiet. All of
+// them return the same run, which is listed with Run.StartsAt, and can be cancelled, or started by MoveStart. The next
+// call begins another one. Each call is one atomic step.
 //
-// All other options are taken from the first call, but limits and FairBy follow the input. A call with another graph
-// begins another run. The engine chooses the id of the run, so WithID, WithKey, WithThrottle and StartAt are refused.
+// All other options are the options of the first call, but limits and FairBy follow the input. A call with another
+// graph begins another run. The engine chooses the id of the run, so WithDebounce does not go with WithID, WithKey,
+// WithThrottle, StartAt and WithSignal.
 //
-// The error is one of Start, also for a flow with more than 256 nodes without upstreams, and for one whose budgets take
-// their keys from the input. In contract mode it wraps ErrNotInContract.
-func Debounce[In, Out any](
-	ctx context.Context, c *Client, def *flow.Definition[In, Out], key string, in In, p DebouncePolicy,
-	opts ...StartOption,
-) (*Run[Out], error) {
-	return Start(ctx, c, def, in, append(opts[:len(opts):len(opts)], p.option("Debounce", key, 0))...)
-}
-
-// DebounceCollect is Debounce for a flow that takes all inputs: the inputs of the calls become the elements of the
-// run's input, in the order of the calls. It needs the codec JSON. When the run has MaxInputs of them, or its input
-// would be larger than MaxInput, the call fails with ErrTooLarge, and the run is unchanged.
-func DebounceCollect[In, Out any](
-	ctx context.Context, c *Client, def *flow.Definition[[]In, Out], key string, in In, p DebouncePolicy,
-	opts ...StartOption,
-) (*Run[Out], error) {
-	if def.Codec().Name() != (activity.JSON{}).Name() {
-		return nil, invalid("flow %s: debounce: inputs are collected only with the codec json, not %q", def.Name(),
-			def.Codec().Name())
+// Start returns ErrInvalid for a flow with more than 256 nodes without upstreams, and for one whose budgets take their
+// keys from the input. In contract mode it returns ErrNotInContract.
+func WithDebounce(key string, p DebouncePolicy) StartOption {
+	if p.AtMost == 0 {
+		p.AtMost = min(10*min(p.Quiet, maxStartDelay), maxStartDelay)
 	}
-	if p.MaxInputs == 0 {
-		p.MaxInputs = defaultInputs
-	}
-	option := p.option("DebounceCollect", key, p.MaxInputs)
-	return Start(ctx, c, def, []In{in}, append(opts[:len(opts):len(opts)], option)...)
-}
-
-// Option is Debounce as an option of Start and Client.StartNamed. With MaxInputs it is DebounceCollect: the input of
-// the call is then a list of one element, to which the elements of later calls are added.
-func (p DebouncePolicy) Option(key string) StartOption {
-	return p.option("DebouncePolicy.Option", key, p.MaxInputs)
+	return startFunc(func(c *startConfig) {
+		c.addArrival("WithDebounce", key, func(a *enginerpc.SubmitArrival) {
+			a.CallID = uuid.NewString()
+			a.Quiet, a.AtMost = activityspec.Milliseconds(p.Quiet), activityspec.Milliseconds(p.AtMost)
+			a.MaxInputs = int64(p.MaxInputs)
+		}, p.check(key))
+	})
 }
 
 // checkCollected returns the reason why an input cannot be gathered with others.
@@ -81,20 +60,6 @@ func checkCollected(codec string, input []byte) error {
 		return invalid("debounce: the input must be a list of one element to be collected")
 	}
 	return nil
-}
-
-// option is the start option of a call.
-func (p DebouncePolicy) option(name, key string, inputs int) StartOption {
-	if p.AtMost == 0 {
-		p.AtMost = min(10*min(p.Quiet, maxStartDelay), maxStartDelay)
-	}
-	return startFunc(func(c *startConfig) {
-		c.addArrival(name, key, func(a *enginerpc.SubmitArrival) {
-			a.CallID = uuid.NewString()
-			a.Quiet, a.AtMost = activityspec.Milliseconds(p.Quiet), activityspec.Milliseconds(p.AtMost)
-			a.MaxInputs = int64(inputs)
-		}, p.check(key))
-	})
 }
 
 func (p DebouncePolicy) check(key string) error {

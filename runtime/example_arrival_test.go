@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -42,7 +43,7 @@ func ExampleWithKey() {
 		return
 	}
 	_, err = runtime.Start(ctx, local.Client(), def, "b", runtime.WithKey("account 7", runtime.KeyPolicy{}))
-	var taken *runtime.KeyTakenError
+	var taken *fabrictype.KeyTakenError
 	if errors.As(err, &taken) {
 		fmt.Println("taken by the first:", taken.Run == first.ID())
 	}
@@ -64,7 +65,7 @@ func ExampleWithKey() {
 }
 
 // Three calls in a row become one run with all three inputs.
-func ExampleDebounceCollect() {
+func ExampleWithDebounce() {
 	count := activity.New("count", func(_ context.Context, files []string) (int, error) { return len(files), nil })
 	f := flow.New[[]string, int]("index")
 	flow.Return(f, flow.Node(f, "count", count, f.Input()))
@@ -82,8 +83,8 @@ func ExampleDebounceCollect() {
 	ctx := context.Background()
 	var run *runtime.Run[int]
 	for _, file := range []string{"a.go", "b.go", "c.go"} {
-		run, err = runtime.DebounceCollect(ctx, local.Client(), def, "tree", file,
-			runtime.DebouncePolicy{Quiet: 200 * time.Millisecond})
+		policy := runtime.DebouncePolicy{Quiet: 200 * time.Millisecond, MaxInputs: 10}
+		run, err = runtime.Start(ctx, local.Client(), def, []string{file}, runtime.WithDebounce("tree", policy))
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -131,7 +132,7 @@ func ExampleRunRef_Fork() {
 		return
 	}
 	fmt.Println(fork.Result(ctx))
-	diff, err := runtime.DiffRuns(ctx, run.RunRef, ref)
+	diff, err := run.RunRef.Diff(ctx, ref)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -14,7 +14,7 @@ import (
 )
 
 // A budget that the runs of a tenant share: runs beyond it fail, until the budget is raised.
-func ExampleClient_SetBudget() {
+func ExampleBudgetRef_Set() {
 	ctx := context.Background()
 	type order struct {
 		Tenant string `json:"tenant"`
@@ -23,7 +23,7 @@ func ExampleClient_SetBudget() {
 	translate := activity.New("translate", func(ctx context.Context, o order) (string, error) {
 		return "translated", activity.ReportUsage(ctx, "pages", o.Pages)
 	})
-	f := flow.New[order, string]("translation", flow.Budget("plan", flow.PerKey("tenant"), flow.HardLimit("pages", 10)))
+	f := flow.New[order, string]("translation", flow.Budget("plan", flow.BudgetConfig{Hard: map[string]int64{"pages": 10}, PerKey: []string{"tenant"}}))
 	flow.Return(f, flow.Node(f, "translate", translate, f.Input()))
 	def, err := f.Build()
 	if err != nil {
@@ -52,12 +52,12 @@ func ExampleClient_SetBudget() {
 	}
 	try()
 	try()
-	acme := fabrictype.BudgetRef{Name: "plan", Key: "acme"}
-	if err := client.SetBudget(ctx, acme, flow.HardLimit("pages", 20)); err != nil {
+	acme := fabrictype.BudgetName{Name: "plan", Key: "acme"}
+	if err := client.Budget(acme).Set(ctx, flow.BudgetConfig{Hard: map[string]int64{"pages": 20}}); err != nil {
 		log.Fatal(err)
 	}
 	try()
-	state, err := client.Budget(ctx, acme)
+	state, err := client.Budget(acme).Describe(ctx)
 	fmt.Println(state.Amount("pages").Spent, state.Amount("pages").Remaining(), err)
 	// Output:
 	// translated

@@ -30,7 +30,7 @@ func ExampleRunError_details() {
 			return 0, fmt.Errorf("reserve: %w", &TooFewLeft{Item: item, Left: 3})
 		}
 		return 0, fmt.Errorf("reserve %s: %w", item, ErrNoCredit)
-	}, activity.Retry(activity.NoRetry))
+	}, activity.Retry(activity.RetryPolicy{Attempts: 1}))
 	f := flow.New[string, int]("order")
 	flow.Return(f, flow.Node(f, "reserve", reserve, f.Input()))
 	def, err := f.Build()

@@ -42,7 +42,7 @@ func ExampleClient_Limits_atOnce() {
 		}
 		defer running.Add(-1)
 		return n, nil
-	}, activity.Limit("api", activity.AtOnce(2)))
+	}, activity.Limit("api", activity.LimitConfig{AtOnce: 2}))
 	local, runs, err := limited(ctx, call, 20)
 	if err != nil {
 		fmt.Println(err)
@@ -62,7 +62,7 @@ func ExampleClient_Limits_atOnce() {
 func ExampleClient_Limits_rate() {
 	ctx := context.Background()
 	call := activity.New("call", func(_ context.Context, n int) (int, error) { return n, nil },
-		activity.Limit("api", activity.AtMost(2, time.Hour)))
+		activity.Limit("api", activity.LimitConfig{AtMost: 2, Per: time.Hour}))
 	local, _, err := limited(ctx, call, 3)
 	if err != nil {
 		fmt.Println(err)

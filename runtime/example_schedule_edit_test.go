@@ -12,7 +12,7 @@ import (
 )
 
 // The times of a timetable are known before it is scheduled, and a schedule is changed without its flow.
-func ExampleClient_EditSchedule() {
+func ExampleScheduleRef_Edit() {
 	report := activity.New("report", func(_ context.Context, customer string) (string, error) { return customer, nil })
 	f := flow.New[string, string]("report")
 	flow.Return(f, flow.Node(f, "report", report, f.Input()))
@@ -37,7 +37,7 @@ func ExampleClient_EditSchedule() {
 		fmt.Println(err)
 		return
 	}
-	s, err := local.Client().EditSchedule(ctx, "weekly", func(e *runtime.ScheduleEdit) error {
+	s, err := local.Client().Schedule("weekly").Edit(ctx, func(e *runtime.ScheduleEdit) error {
 		e.Config.Cron = "0 4 * * 1"
 		e.Input = []byte(`"acme inc"`)
 		return nil
@@ -46,7 +46,7 @@ func ExampleClient_EditSchedule() {
 		fmt.Println(err)
 		return
 	}
-	next, err := local.Client().NextFires(ctx, "weekly", 5)
+	next, err := local.Client().Schedule("weekly").Next(ctx, 5)
 	fmt.Println(s.Cron, s.TimeZone, len(next), err)
 	// Output:
 	// [2026-10-26 02:00:00 +0000 UTC 2026-11-02 02:00:00 +0000 UTC] <nil>

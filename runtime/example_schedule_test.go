@@ -40,7 +40,7 @@ func ExampleSchedule() {
 		fmt.Println(s.Name, "starts", s.Flow, "by", s.Cron, "in", s.TimeZone)
 	}
 	// Not before three o'clock, but now.
-	id, err := client.TriggerSchedule(ctx, "nightly")
+	id, err := client.Schedule("nightly").Trigger(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -6,13 +6,12 @@ import (
 	"log/slog"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // Messages of one order come one by one: the first starts its run, the others join it.
-func ExampleStartOrSignal() {
+func ExampleWithSignal() {
 	count := activity.New("count", func(_ context.Context, items []activity.Signal[string]) (int, error) {
 		return len(items), nil
 	})
@@ -35,14 +34,13 @@ func ExampleStartOrSignal() {
 	defer local.Close()
 	var run *runtime.Run[int]
 	for _, item := range []string{"cup", "plate", "cup"} {
-		var sent fabrictype.SignalResult
-		run, sent, err = runtime.StartOrSignal(ctx, local.Client(), def, "A-1", runtime.WaitName{Node: "items"},
-			runtime.Signal{Name: "item", Payload: item}, runtime.WithID("A-1"))
+		signal := runtime.WithSignal(runtime.WaitName{Node: "items"}, runtime.Signal{Name: "item", Payload: item})
+		run, err = runtime.Start(ctx, local.Client(), def, "A-1", runtime.WithID("A-1"), signal)
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
-		fmt.Println(run.Existed(), sent.Outcome)
+		fmt.Println(run.Existed(), run.SignalResult().Outcome)
 	}
 	fmt.Println(run.Result(ctx))
 	// Output:

@@ -23,7 +23,7 @@ func ExampleRunRef_Describe() {
 		log.Fatal(err)
 	}
 	defer local.Close()
-	if err := local.Client().PauseLane(ctx, "default", "maintenance"); err != nil {
+	if err := local.Client().Lane("default").Pause(ctx, "maintenance"); err != nil {
 		log.Fatal(err)
 	}
 	run, err := runtime.Start(ctx, local.Client(), def, "Lima")
@@ -38,8 +38,8 @@ func ExampleRunRef_Describe() {
 		fmt.Printf("%s: %s: %s\n", n.Name, n.Waiting.Reason, n.Waiting)
 	}
 	// Output:
-	// here: lane_paused: lane default is paused: maintenance; resume lane default with flowfabric lane resume or Client.ResumeLane
-	// there: lane_paused: lane default is paused: maintenance; resume lane default with flowfabric lane resume or Client.ResumeLane
+	// here: lane_paused: lane default is paused: maintenance; resume lane default with flowfabric lane resume or LaneRef.Resume
+	// there: lane_paused: lane default is paused: maintenance; resume lane default with flowfabric lane resume or LaneRef.Resume
 	// loud: upstreams: waits for here
 	// report: upstreams: waits for loud, there
 }

@@ -16,7 +16,8 @@ type RunPlan = submit.RunPlan
 
 // NewPlan returns the run that Start would submit. Nothing is sent.
 func NewPlan[In, Out any](c *Client, def *flow.Definition[In, Out], in In, opts ...StartOption) (*RunPlan, error) {
-	return planRun(c, def, in, opts)
+	plan, _, err := planRun(c, def, in, opts)
+	return plan, err
 }
 
 // SubmitTogether sends runs of one flow and partition with one call and returns the codes of their outcomes.

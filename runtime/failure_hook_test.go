@@ -88,7 +88,7 @@ func newHookBench(t *testing.T, b *enginetest.Bench) *hookBench {
 			return 1, nil
 		}
 		return 0, &fixture.OutOfStock{Item: what, Left: 3}
-	}, activity.Retry(activity.NoRetry))
+	}, activity.Retry(activity.RetryPolicy{Attempts: 1}))
 	b.Keeper(t)
 	return &hookBench{Bench: b, calls: &hookCalls{}, buy: buy, def: fixture.OneNode(t, "shop", buy), hold: time.Second}
 }
@@ -260,7 +260,7 @@ func TestFailureHookOfACleanup(t *testing.T) {
 				return "", errors.New("no such table")
 			}
 			return "", nil
-		}, activity.Retry(activity.NoRetry))
+		}, activity.Retry(activity.RetryPolicy{Attempts: 1}))
 		failures := make(chan *runtime.RunError, 10)
 		b.Worker(t, []activity.Handler{fail}, b.config("a", func(_ context.Context, failure *runtime.RunError) error {
 			failures <- failure

@@ -51,15 +51,27 @@ func (c *Client) Flows(ctx context.Context) ([]fabrictype.Flow, error) {
 	return list, nil
 }
 
-// DescribeFlow returns a published flow with its graph, schemas and the history of its hashes. The error matches
-// enginecore.ErrFlowNotPublished if there is none, and in contract mode ErrNotInContract.
-func (c *Client) DescribeFlow(ctx context.Context, name string) (*FlowDescription, error) {
-	reply, err := c.readPublished(ctx, name, "")
+// FlowRef refers to a published flow by its name. Client.Flow returns one. It holds nothing of the flow: each call reads
+// it from the engine, in the namespace of the client. It is safe for concurrent use, as long as its client is open.
+//
+// The error of every call, unless its comment states otherwise, matches enginecore.ErrFlowNotPublished for a flow that
+// is not published, and in contract mode ErrNotInContract.
+type FlowRef struct {
+	client *Client
+	name   string
+}
+
+// Flow returns a reference to a published flow. It sends nothing.
+func (c *Client) Flow(name string) *FlowRef { return &FlowRef{client: c, name: name} }
+
+// Describe returns the published flow with its graph, schemas and the history of its hashes.
+func (f *FlowRef) Describe(ctx context.Context) (*FlowDescription, error) {
+	reply, err := f.client.readPublished(ctx, f.name, "")
 	if err != nil {
-		return nil, fmt.Errorf("describe flow %q: %w", name, err)
+		return nil, fmt.Errorf("describe flow %q: %w", f.name, err)
 	}
 	d := &FlowDescription{fabrictype.FlowDetail{
-		Flow: flowOf(name, reply.GraphHash, reply.About), Definition: reply.Definition,
+		Flow: flowOf(f.name, reply.GraphHash, reply.About), Definition: reply.Definition,
 		InputSchema: schemaText(reply.InputSchema), ResultSchema: schemaText(reply.ResultSchema),
 		History: make([]fabrictype.FlowVersion, len(reply.History)),
 	}}
@@ -101,31 +113,27 @@ func (c *Client) readPublished(ctx context.Context, name, digest string) (engine
 	return reply, err
 }
 
-// StartNamed starts a run of a published flow with an input in JSON, without its definition: for forms, gateways and
-// other programs that have no Go types. The flow is as it was published last. The input is checked against its schema,
-// which is stricter than encoding/json: missing and misspelt fields are faults.
+// Start starts a run of the published flow with an input in JSON, without its definition: for forms, gateways and other
+// programs that have no Go types. The flow is as it was published last. The input is checked against its schema, which
+// is stricter than encoding/json: missing and misspelt fields are faults.
 //
 // The error wraps a *fabrictype.ValueError with all faults of the input, which matches ErrInvalid; it matches
-// ErrInvalid too for a flow whose codec is not JSON, enginecore.ErrFlowNotPublished for an unknown name, and in
-// contract mode ErrNotInContract. The other errors are the errors of Start. Nothing was started then. A run id names
-// the same run as with Start if the input is the same text without white space: fields in another order are another
-// input. Run.Existed reports whether the run existed before; the result is JSON.
-func (c *Client) StartNamed(
-	ctx context.Context, name string, input json.RawMessage, opts ...StartOption,
+// ErrInvalid too for a flow whose codec is not JSON. The other errors are the errors of the function Start. Nothing was
+// started then. A run id names the same run as with the function Start if the input is the same text without white
+// space: fields in another order are another input. Run.Existed reports whether the run existed before; the result is
+// JSON.
+func (f *FlowRef) Start(
+	ctx context.Context, input json.RawMessage, opts ...StartOption,
 ) (*Run[json.RawMessage], error) {
-	named, err := c.namedFlow(ctx, name)
+	named, err := f.client.namedFlow(ctx, f.name)
 	if err != nil {
-		return nil, fmt.Errorf("start run of flow %q: %w", name, err)
+		return nil, fmt.Errorf("start run of flow %q: %w", f.name, err)
 	}
-	plan, err := c.planNamed(named, name, input, opts)
-	if err != nil {
-		return nil, err
-	}
-	existed, err := c.submit(ctx, plan)
+	plan, signal, err := f.client.planNamed(named, f.name, input, opts)
 	if err != nil {
 		return nil, err
 	}
-	return &Run[json.RawMessage]{RunRef: c.refTo(plan), decode: rawJSON, existed: existed}, nil
+	return startPlan(ctx, f.client, plan, signal, rawJSON)
 }
 
 // rawJSON decodes a result in JSON as it is.

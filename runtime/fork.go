@@ -62,7 +62,7 @@ func ForkResult(node string, result any) StartOption {
 // have succeeded, which therefore do not run. The nodes that run are the nodes that ForkFrom, ForkInput and ForkResult
 // select, nodes that had not succeeded, the downstreams of these, and nodes with flow.Finally. Nodes that were skipped
 // stay skipped, unless the node that caused it runs again. The run itself is not changed, so that both can be compared
-// with DiffRuns.
+// with Diff.
 //
 // The fork is a separate run with a new id, or the id of WithID; a repeat with the same id, options and results returns
 // the same run. It has the tags of its flow and the tags of the options, and counts for budgets and limits by the nodes
@@ -97,8 +97,8 @@ func (r *RunRef) planFork(ctx context.Context, opts []StartOption) (*submit.RunP
 		return nil, err
 	}
 	fork := config.forked()
-	if !config.startAt.IsZero() || config.arrival != nil {
-		return nil, invalid("Fork cannot be combined with StartAt, WithKey and WithThrottle")
+	if !config.startAt.IsZero() || config.arrival != nil || config.signal != nil {
+		return nil, invalid("Fork cannot be combined with StartAt, WithSignal, WithKey, WithThrottle and WithDebounce")
 	}
 	nodes, err := c.submitter.ReadNodes(ctx, r.flowID, r.partition)
 	if err != nil {

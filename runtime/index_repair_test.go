@@ -83,10 +83,10 @@ func newBusyRun(t *testing.T, b *enginetest.Bench) *busyRun {
 			return 0, errors.New("not yet")
 		}
 		return n + 1, nil
-	}, activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 3}))
+	}, activity.Retry(activity.RetryPolicy{First: time.Millisecond, Attempts: 3}))
 	x.paused = activity.New("paused", func(_ context.Context, n int) (int, error) { return n + 1, nil })
 	over := fixture.Single(t, x.add, activity.Lane(busyLane))
-	require.NoError(t, b.Client.PauseActivity(x.ctx, "paused", "for the test"))
+	require.NoError(t, b.Client.Activity("paused").Pause(x.ctx, "for the test"))
 	others := slices.DeleteFunc(x.handlers(), func(h activity.Handler) bool { return h == x.hold })
 	setUp := b.Worker(t, others, runtime.WorkerConfig{Lanes: []string{busyLane}})
 
@@ -198,7 +198,7 @@ func (x *busyRun) finish(t *testing.T) {
 		Lanes: []string{"default", busyLane}, Capabilities: []string{"gpu"},
 	})
 	close(x.gate)
-	require.NoError(t, x.Client.ResumeActivity(x.ctx, "paused"))
+	require.NoError(t, x.Client.Activity("paused").Resume(x.ctx))
 	_, err := x.Client.Signal(x.ctx, fixture.OpenWaits(t, x.ctx, x.run, 1)[0].Token, runtime.Signal{Name: "answer", Payload: 40})
 	require.NoError(t, err)
 	out, err := x.run.Result(x.ctx)

@@ -91,7 +91,7 @@ func TestTooLarge(t *testing.T) {
 				return strings.Repeat("x", runtime.MaxResult), nil
 			}
 			return in, nil
-		}, activity.Retry(activity.Attempts(3)))
+		}, activity.Retry(activity.RetryPolicy{Attempts: 3}))
 		b.Worker(t, []activity.Handler{grow})
 		f := flow.New[string, string]("grow")
 		flow.Return(f, flow.Node(f, "big", grow, f.Input()))

@@ -54,7 +54,7 @@ func (w *randomDAG) defineRandomDAG(name string, l *lab) (*flow.Definition[[]str
 		n := &w.nodes[i]
 		opts := []flow.NodeOption{
 			activity.Lane(n.lane), activity.Priority(n.priority), activity.StartToClose(n.timeout),
-			activity.Retry(activity.Exponential{First: time.Millisecond, Max: 4 * time.Millisecond, Attempts: n.script.attempts}),
+			activity.Retry(activity.RetryPolicy{First: time.Millisecond, Max: 4 * time.Millisecond, Attempts: n.script.attempts}),
 		}
 		var data []flow.Ref[string]
 		var after []flow.Upstream

@@ -168,7 +168,7 @@ func (s *sketch) define(name string, common, rare *activity.Activity[[]string, s
 		n := &s.nodes[i]
 		opts := []flow.NodeOption{
 			activity.Lane(n.lane), activity.Priority(n.priority), activity.StartToClose(n.timeout),
-			activity.Retry(activity.Exponential{First: time.Millisecond, Max: 4 * time.Millisecond, Attempts: n.script.attempts}),
+			activity.Retry(activity.RetryPolicy{First: time.Millisecond, Max: 4 * time.Millisecond, Attempts: n.script.attempts}),
 		}
 		var after, data []flow.Ref[string]
 		for _, up := range n.after {

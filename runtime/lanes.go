@@ -49,40 +49,60 @@ func readLane(l enginerpc.LaneState) fabrictype.Lane {
 	return lane
 }
 
-// PauseLane pauses a lane: workers claim nothing from it until ResumeLane. Functions that run continue. Paused nodes do
-// not time out, except by the deadline of their run. The engine stores the pause, so it also applies to workers that
-// start later and survives restarts. The lane need not be in use yet. Pausing a paused lane changes nothing, except
-// that it completes a call that failed half-way; after an error, repeat the call.
-func (c *Client) PauseLane(ctx context.Context, lane, reason string, opts ...ActionOption) error {
-	if _, err := keyspace.ParseLaneID(lane); err != nil {
+// LaneRef refers to one lane by its name. Client.Lane returns one. It is safe for concurrent use, as long as its client
+// is open. The error of every call wraps ErrInvalid for a name that no lane can have.
+type LaneRef struct {
+	client *Client
+	name   string
+}
+
+// Lane returns a reference to a lane. It sends nothing, and the lane need not be in use.
+func (c *Client) Lane(name string) *LaneRef { return &LaneRef{client: c, name: name} }
+
+// Pause pauses the lane: workers claim nothing from it until Resume. Functions that run continue. Paused nodes do not
+// time out, except by the deadline of their run. The engine stores the pause, so it also applies to workers that start
+// later and survives restarts. Pausing a paused lane changes nothing, except that it completes a call that failed
+// half-way; after an error, repeat the call.
+func (l *LaneRef) Pause(ctx context.Context, reason string, opts ...ActionOption) error {
+	if _, err := keyspace.ParseLaneID(l.name); err != nil {
 		return invalid("pause lane: %w", err)
 	}
-	return c.pause(ctx, engine.PausedLane, lane, reason, opts)
+	return l.client.pause(ctx, engine.PausedLane, l.name, reason, opts)
 }
 
-// ResumeLane ends the pause of a lane. Resuming a lane that is not paused is not an error.
-func (c *Client) ResumeLane(ctx context.Context, lane string) error {
-	if _, err := keyspace.ParseLaneID(lane); err != nil {
+// Resume ends the pause of the lane. Resuming a lane that is not paused is not an error.
+func (l *LaneRef) Resume(ctx context.Context) error {
+	if _, err := keyspace.ParseLaneID(l.name); err != nil {
 		return invalid("resume lane: %w", err)
 	}
-	return c.resume(ctx, engine.PausedLane, lane)
+	return l.client.resume(ctx, engine.PausedLane, l.name)
 }
 
-// PauseActivity pauses an activity as PauseLane pauses a lane: no node of the activity starts, on any lane. An old name
-// of an activity (activity.Alias) is a separate name here.
-func (c *Client) PauseActivity(ctx context.Context, name, reason string, opts ...ActionOption) error {
-	if err := activityspec.CheckName(name); err != nil {
+// ActivityRef refers to one activity by its name. Client.Activity returns one. It is safe for concurrent use, as long as
+// its client is open. The error of every call wraps ErrInvalid for a name that no activity can have.
+type ActivityRef struct {
+	client *Client
+	name   string
+}
+
+// Activity returns a reference to an activity. It sends nothing, and no worker need have the activity.
+func (c *Client) Activity(name string) *ActivityRef { return &ActivityRef{client: c, name: name} }
+
+// Pause pauses the activity as LaneRef.Pause pauses a lane: no node of the activity starts, on any lane. An old name of
+// an activity (activity.Alias) is a separate name here.
+func (a *ActivityRef) Pause(ctx context.Context, reason string, opts ...ActionOption) error {
+	if err := activityspec.CheckName(a.name); err != nil {
 		return invalid("pause activity: %w", err)
 	}
-	return c.pause(ctx, engine.PausedActivity, name, reason, opts)
+	return a.client.pause(ctx, engine.PausedActivity, a.name, reason, opts)
 }
 
-// ResumeActivity ends the pause of an activity. Resuming an activity that is not paused is not an error.
-func (c *Client) ResumeActivity(ctx context.Context, name string) error {
-	if err := activityspec.CheckName(name); err != nil {
+// Resume ends the pause of the activity. Resuming an activity that is not paused is not an error.
+func (a *ActivityRef) Resume(ctx context.Context) error {
+	if err := activityspec.CheckName(a.name); err != nil {
 		return invalid("resume activity: %w", err)
 	}
-	return c.resume(ctx, engine.PausedActivity, name)
+	return a.client.resume(ctx, engine.PausedActivity, a.name)
 }
 
 func (c *Client) pause(ctx context.Context, subject, name, reason string, opts []ActionOption) error {

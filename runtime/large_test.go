@@ -66,7 +66,7 @@ func TestSkipsBeyondTheBudget(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		a := activity.New("add", func(context.Context, int) (int, error) { return 0, fmt.Errorf("broken") }, activity.Retry(activity.NoRetry))
+		a := activity.New("add", func(context.Context, int) (int, error) { return 0, fmt.Errorf("broken") }, activity.Retry(activity.RetryPolicy{Attempts: 1}))
 		sum := fixture.Adder()
 		b.Worker(t, []activity.Handler{a, sum})
 		run, err := runtime.Start(ctx, b.Client, fixture.Wide(t, a, sum, 300), 1)

@@ -50,7 +50,7 @@ func TestCostOfLimit(t *testing.T) {
 	b := enginetest.New(t, testserver.Valkey, runtime.OpenConfig{Partitions: 8})
 	ctx := enginetest.Context(t)
 	free, freeCalls := costAlone(ctx, t, b, fixture.Passing("free"))
-	limited, limitedCalls := costAlone(ctx, t, b, fixture.Passing("limited", activity.Limit("wide", activity.AtOnce(1000))))
+	limited, limitedCalls := costAlone(ctx, t, b, fixture.Passing("limited", activity.Limit("wide", activity.LimitConfig{AtOnce: 1000})))
 	t.Logf("%.1f commands and %.2f calls for each run, with a limit %.1f and %.2f", free, freeCalls, limited, limitedCalls)
 	// A limit costs zero commands and 0.05 calls while the worker's permits are fresh. On a slow machine each execution
 	// requests a permit.
@@ -63,7 +63,7 @@ func TestCostOfLimit(t *testing.T) {
 func TestCostOfBudget(t *testing.T) {
 	b := enginetest.New(t, testserver.Valkey, runtime.OpenConfig{Partitions: 8})
 	ctx := enginetest.Context(t)
-	wide := flow.Budget("wide", flow.PerFlow(), flow.HardLimit("calls", 1<<40), flow.OnExceeded(flow.BlockNodes))
+	wide := flow.Budget("wide", flow.BudgetConfig{Hard: map[string]int64{"calls": 1 << 40}, PerFlow: true, OnExceeded: flow.BlockNodes})
 	free, freeCalls := costAlone(ctx, t, b, fixture.Passing("free"))
 	idle, idleCalls := costAlone(ctx, t, b, fixture.Passing("idle"), wide)
 	reporting := activity.New("reporting", func(ctx context.Context, n int) (int, error) { return n, activity.ReportUsage(ctx, "calls", 1) })

@@ -37,7 +37,7 @@ func TestFreedPermitIsTakenAgain(t *testing.T) {
 			case <-ctx.Done():
 			}
 			return n, nil
-		}, activity.Limit("seven", activity.AtOnce(places)))
+		}, activity.Limit("seven", activity.LimitConfig{AtOnce: places}))
 		for range workers {
 			b.Worker(t, []activity.Handler{a}, runtime.OnlyMessages(runtime.WorkerConfig{Concurrency: slots}))
 		}

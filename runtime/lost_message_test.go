@@ -168,7 +168,7 @@ func startOne(
 // dueCases are the kinds of work that is due by time, by name.
 var dueCases = map[string]dueCase{
 	"retry": {flow: func(t *testing.T, carried chan<- time.Time) *flow.Definition[int, int] {
-		return fixture.Single(t, noting(2, carried, activity.Retry(activity.Fixed{Delay: dueSoon, Attempts: 3})))
+		return fixture.Single(t, noting(2, carried, activity.Retry(activity.RetryPolicy{First: dueSoon, Attempts: 3, Factor: 1})))
 	}},
 	"later start": {
 		flow: func(t *testing.T, carried chan<- time.Time) *flow.Definition[int, int] {
@@ -218,13 +218,12 @@ var dueCases = map[string]dueCase{
 				carried <- time.Now()
 			}
 			return 0, nil
-		}, activity.StartToClose(dueSoon), activity.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: fixture.SparedAttempts})))
+		}, activity.StartToClose(dueSoon), activity.Retry(activity.RetryPolicy{First: time.Millisecond, Attempts: fixture.SparedAttempts, Factor: 1})))
 	}},
 	"reset of a budget": {
 		flow: func(t *testing.T, carried chan<- time.Time) *flow.Definition[int, int] {
 			var calls atomic.Int64
-			f := flow.New[int, int]("spends", flow.Budget("shared", flow.PerFlow(), flow.HardLimit("calls", 1),
-				flow.ResetEvery(dueSoon), flow.OnExceeded(flow.BlockNodes)))
+			f := flow.New[int, int]("spends", flow.Budget("shared", flow.BudgetConfig{Hard: map[string]int64{"calls": 1}, PerFlow: true, ResetEvery: dueSoon, OnExceeded: flow.BlockNodes}))
 			flow.Return(f, flow.Node(f, "work", activity.New("spend", func(ctx context.Context, n int) (int, error) {
 				if calls.Add(1) == 2 {
 					carried <- time.Now()
@@ -238,7 +237,7 @@ var dueCases = map[string]dueCase{
 			_, err := startOne(ctx, t, x, def).Result(ctx)
 			require.NoError(t, err)
 			enginetest.Eventually(t, func() string {
-				state, err := x.Client.Budget(ctx, fabrictype.BudgetRef{Name: "shared", Flow: def.Name()})
+				state, err := x.Client.Budget(fabrictype.BudgetName{Name: "shared", Flow: def.Name()}).Describe(ctx)
 				require.NoError(t, err)
 				if state.UsedUp == "" && state.Resets == 0 {
 					return "the budget is not used up"

@@ -65,7 +65,7 @@ func TestLostBulkJobs(t *testing.T) {
 		job, err := x.Client.StartBulkJob(ctx, runtime.RunQuery{Flow: "waits"}, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "not needed"}, runtime.BulkOptions{})
 		require.NoError(t, err)
 		at := x.carriedOut(t, "the job is not over", func() bool {
-			job, err = x.Client.DescribeBulkJob(ctx, job.ID)
+			job, err = x.Client.BulkJob(job.ID).Describe(ctx)
 			require.NoError(t, err)
 			return job.State != fabrictype.BulkRunning
 		})

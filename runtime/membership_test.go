@@ -76,7 +76,7 @@ func TestKeepersShare(t *testing.T) {
 			return n, nil
 		})
 		b.Worker(t, []activity.Handler{failFirst})
-		def := fixture.Single(t, failFirst, activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 2}))
+		def := fixture.Single(t, failFirst, activity.Retry(activity.RetryPolicy{First: time.Millisecond, Attempts: 2}))
 		var next atomic.Int64
 		runs := func(count int) {
 			var started []*runtime.Run[int]

@@ -135,7 +135,7 @@ func newFleet(t *testing.T, b *enginetest.Bench) *fleet {
 			return 0, errors.New("not yet")
 		}
 		return n + 1, nil
-	}, activity.Retry(activity.Exponential{First: 5 * time.Millisecond, Attempts: 5}))
+	}, activity.Retry(activity.RetryPolicy{First: 5 * time.Millisecond, Attempts: 5}))
 	f.declare()
 	return f
 }

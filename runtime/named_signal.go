@@ -6,7 +6,6 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
-	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
@@ -85,33 +84,50 @@ func (r *RunRef) signalWait(ctx context.Context, w WaitName, s Signal) (fabricty
 	}, signal.SignalID), nil
 }
 
-// StartOrSignal delivers a signal to a wait of a run, and starts the run if none exists with the id of WithID: both in
+// WithSignal delivers a signal to a wait of the run, and starts the run if none exists with the id of WithID: both in
 // one atomic step, so that no signal is lost between two calls, and none starts a second run. Use it for runs that
 // gather messages: the first message starts the run of its order, the others join it.
 //
-// A run that exists is signalled whatever its input and graph are, and also by a program with another definition; a run
-// that is over takes no signal (SignalClosed), and no other one is started. SignalResult is as RunRef.SignalWait
-// returns it. Without WithID each call starts a run. The signal of a client with an actor (Client.As) is in the audit
-// log.
+// Start signals a run that exists whatever its input and graph are, and also for a program with another definition; a
+// run that is over takes no signal (SignalClosed), and no other one is started. Run.SignalResult has the result, as
+// RunRef.SignalWait returns it. Without WithID each call starts a run. The signal of a client with an actor (Client.As)
+// is in the audit log.
 //
-// The error is one of Start or of RunRef.SignalWait; after an error of SignalWait about a run that exists, that run is
-// unchanged. A new run is not started if its signal is refused. In contract mode it wraps ErrNotInContract.
-func StartOrSignal[In, Out any](
-	ctx context.Context, c *Client, def *flow.Definition[In, Out], in In, w WaitName, s Signal, opts ...StartOption,
-) (*Run[Out], fabrictype.SignalResult, error) {
-	if err := checkContext(ctx); err != nil {
-		return nil, fabrictype.SignalResult{}, fmt.Errorf("start or signal: %w", err)
-	}
-	plan, err := planRun(c, def, in, opts)
-	if err != nil {
-		return nil, fabrictype.SignalResult{}, err
-	}
-	return startOrSignal(ctx, c, plan, w, s, def.DecodeResult)
+// The error of Start may then be one of RunRef.SignalWait. If it is about a run that exists, that run is unchanged. A
+// new run is not started if its signal is refused. In contract mode the error wraps ErrNotInContract. WithSignal does
+// not go with StartMany, WithKey, WithThrottle and WithDebounce.
+func WithSignal(w WaitName, s Signal) StartOption {
+	return startFunc(func(c *startConfig) { c.signal = &startSignal{w, s} })
 }
 
+// startSignal is the signal of a start.
+type startSignal struct {
+	wait   WaitName
+	signal Signal
+}
+
+// refuse returns an error for a start that cannot deliver a signal.
+func (s *startSignal) refuse() error {
+	if s == nil {
+		return nil
+	}
+	return invalid("WithSignal is an option of Start, not of StartMany")
+}
+
+// SignalResult returns the result of the signal that WithSignal delivered; the zero value for a run that was started
+// without.
+func (r *Run[Out]) SignalResult() fabrictype.SignalResult {
+	if r == nil || r.signalled == nil {
+		return fabrictype.SignalResult{}
+	}
+	return *r.signalled
+}
+
+// startOrSignal starts a run with a signal, or signals the run that exists.
 func startOrSignal[Out any](
-	ctx context.Context, c *Client, plan *submit.RunPlan, w WaitName, s Signal, decode func([]byte) (Out, error),
-) (*Run[Out], fabrictype.SignalResult, error) {
+	ctx context.Context, c *Client, plan *submit.RunPlan, to *startSignal, decode func([]byte) (Out, error),
+) (*Run[Out], error) {
+	w, s := to.wait, to.signal
 	var existed bool
 	send := func(ctx context.Context) (result fabrictype.SignalResult, err error) {
 		existed, result, err = c.startOrSignal(ctx, plan, w, s)
@@ -125,12 +141,10 @@ func startOrSignal[Out any](
 		result, err = send(ctx)
 	}
 	if err != nil {
-		return nil, fabrictype.SignalResult{},
-			fmt.Errorf("signal %q to %s of run %s of flow %s: %w", s.Name, w, plan.Run, plan.Flow,
-				err)
+		return nil, fmt.Errorf("signal %q to %s of run %s of flow %s: %w", s.Name, w, plan.Run, plan.Flow, err)
 	}
 	ref := &RunRef{client: c, flow: plan.Flow, id: plan.Run, flowID: plan.FlowID, partition: plan.Partition}
-	return &Run[Out]{RunRef: ref, decode: decode, existed: existed}, result, nil
+	return &Run[Out]{RunRef: ref, decode: decode, existed: existed, signalled: &result}, nil
 }
 
 // startOrSignal submits a plan with a signal.
@@ -139,11 +153,6 @@ func (c *Client) startOrSignal(
 ) (existed bool, result fabrictype.SignalResult, err error) {
 	if _, err := offered[engine.NamedWaits](ctx, c); err != nil {
 		return false, fabrictype.SignalResult{}, err
-	}
-	if plan.Arrival != nil {
-		return false, fabrictype.SignalResult{}, invalid(
-			"StartOrSignal cannot be combined with WithKey and WithThrottle",
-		)
 	}
 	signal, err := s.sent()
 	if err != nil {

@@ -215,9 +215,9 @@ func TestExecutionsOutsideRunsWakeWorkers(t *testing.T) {
 		require.NoError(t, err)
 		f.starts(abandoned.ExecutionID)
 
-		require.NoError(t, b.Client.PauseLane(f.ctx, "default", "a test"))
+		require.NoError(t, b.Client.Lane("default").Pause(f.ctx, "a test"))
 		id = f.create(0)
-		require.NoError(t, b.Client.ResumeLane(f.ctx, "default"))
+		require.NoError(t, b.Client.Lane("default").Resume(f.ctx))
 		f.starts(id)
 	})
 }

@@ -41,7 +41,7 @@ func TestNamesOfPaths(t *testing.T) {
 			refused(started[0].Err, "start many")
 			_, err = b.Client.Run("plain", bad).Describe(ctx)
 			refused(err, "describe")
-			refused(b.Client.PauseLane(ctx, bad, ""), "lane")
+			refused(b.Client.Lane(bad).Pause(ctx, ""), "lane")
 			_, err = runtime.NewWorker(b.Engine, runtime.WorkerConfig{Lanes: []string{bad}})
 			refused(err, "worker")
 		}
@@ -51,7 +51,7 @@ func TestNamesOfPaths(t *testing.T) {
 			require.ErrorContains(t, activity.New(bad, double.Call).Err(), `name "`+bad+`" cannot be part of a URL`)
 			_, err = runtime.Schedule(ctx, b.Client, bad, def, 1, runtime.ScheduleConfig{Every: time.Hour})
 			require.ErrorContains(t, err, `name "`+bad+`" cannot be part of a URL`)
-			require.ErrorIs(t, b.Client.PauseActivity(ctx, bad, ""), runtime.ErrInvalid)
+			require.ErrorIs(t, b.Client.Activity(bad).Pause(ctx, ""), runtime.ErrInvalid)
 		}
 		page, err := b.Client.ListRuns(ctx, runtime.RunQuery{}, "", 0)
 		require.NoError(t, err)

@@ -16,7 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
-// StartPlan lists the calls by which an engine gets a run. Plan and PlanPublished make one; its String method prints
+// StartPlan lists the calls by which an engine gets a run. Plan and FlowDescription.Plan make one; its String method prints
 // it.
 type StartPlan struct {
 	// Flow and Run name the run, FlowID is the id of its flow in the engine.
@@ -122,9 +122,9 @@ func Plan[In, Out any](def *flow.Definition[In, Out], in In, opts ...StartOption
 	return planStart(compiled, config.id, input)
 }
 
-// PlanPublished returns the calls that starting a run of a published flow would send. Parts that depend on the input,
+// Plan returns the calls that starting a run of the published flow would send. Parts that depend on the input,
 // such as keys of budgets, are as for an empty input. The error is about a graph that this program cannot read.
-func PlanPublished(d *FlowDescription) (*StartPlan, error) {
+func (d *FlowDescription) Plan() (*StartPlan, error) {
 	graph, err := flowgraph.ParseGraph(d.Definition)
 	if err != nil {
 		return nil, fmt.Errorf("plan run: %w", err)

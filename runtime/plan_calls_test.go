@@ -124,7 +124,7 @@ func TestPlan_HasRefusalsOfContractMode(t *testing.T) {
 	t.Parallel()
 	double := activity.New("double", func(_ context.Context, n int) (int, error) { return 2 * n, nil })
 	split := activity.New("split", func(_ context.Context, n int) ([]int, error) { return []int{n}, nil })
-	f := flow.New[int, []int]("doubles", flow.Budget("tokens", flow.HardLimit("calls", 5)))
+	f := flow.New[int, []int]("doubles", flow.Budget("tokens", flow.BudgetConfig{Hard: map[string]int64{"calls": 5}}))
 	flow.Return(f, flow.Map(f, "each", double, flow.Node(f, "split", split, f.Input())))
 	def, err := f.Build()
 	require.NoError(t, err)

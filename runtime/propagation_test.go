@@ -74,7 +74,7 @@ func TestContextPropagation(t *testing.T) {
 				return "", errors.New("again")
 			}
 			return carried(ctx), nil
-		}, activity.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: 2}))
+		}, activity.Retry(activity.RetryPolicy{First: time.Millisecond, Attempts: 2, Factor: 1}))
 		def := fixture.OneNode(t, "plain", see)
 		b.Worker(t, []activity.Handler{see})
 		b.Keeper(t)
@@ -119,7 +119,7 @@ func TestContextPropagation(t *testing.T) {
 		_, err = runtime.Schedule(carrying(t, ctx, "nightly"), b.Client, "nightly", def, "seven",
 			runtime.ScheduleConfig{Cron: "0 3 1 1 *"})
 		require.NoError(t, err)
-		id, err := b.Client.TriggerSchedule(ctx, "nightly")
+		id, err := b.Client.Schedule("nightly").Trigger(ctx)
 		require.NoError(t, err)
 		fired, err := runtime.Attach(b.Client.Run("plain", id), def)
 		require.NoError(t, err)

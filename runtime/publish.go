@@ -39,7 +39,7 @@ type Definition interface {
 // Publication is a flow with how it is published.
 type Publication struct {
 	Flow Definition
-	// OmitSchemas leaves out the schemas of input and result, of types with private fields. Inputs of StartNamed are
+	// OmitSchemas leaves out the schemas of input and result, of types with private fields. Inputs of FlowRef.Start are
 	// not checked then.
 	OmitSchemas bool
 	// By names the program or person that publishes; at most 256 bytes without control characters. Defaults to none.
@@ -75,21 +75,21 @@ func (c *Client) Publish(ctx context.Context, flows ...Publication) error {
 	return errors.Join(faults...)
 }
 
-// Withdraw removes a flow and its history from the catalogue. Programs that publish it again enter it again.
-// Withdrawing a flow that is not published changes nothing. In contract mode the error matches ErrNotInContract.
-func (c *Client) Withdraw(ctx context.Context, name string) error {
-	store, err := offered[engine.FlowCatalogue](ctx, c)
+// Withdraw removes the flow and its history from the catalogue. Programs that publish it again enter it again.
+// Withdrawing a flow that is not published changes nothing.
+func (f *FlowRef) Withdraw(ctx context.Context) error {
+	store, err := offered[engine.FlowCatalogue](ctx, f.client)
 	if err == nil {
-		entry := fabrictype.AuditEntry{Actor: c.actorName(), Action: auditlink.WithdrawFlow, Name: name}
-		err = c.audited(ctx, entry, func(ctx context.Context) error {
+		entry := fabrictype.AuditEntry{Actor: f.client.actorName(), Action: auditlink.WithdrawFlow, Name: f.name}
+		err = f.client.audited(ctx, entry, func(ctx context.Context) error {
 			_, err := store.WithdrawFlow(ctx, enginerpc.WithdrawFlowCall{
-				Partition: engine.Directory(), Namespace: string(c.session.Namespace), FlowName: name,
+				Partition: engine.Directory(), Namespace: string(f.client.session.Namespace), FlowName: f.name,
 			})
 			return err
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("withdraw flow %q: %w", name, err)
+		return fmt.Errorf("withdraw flow %q: %w", f.name, err)
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
-// ErrLimitNotFound is returned by Client.Limit for a limit that no node has used and that was not set.
+// ErrLimitNotFound is returned by LimitRef.Describe for a limit that no node has used and that was not set.
 var ErrLimitNotFound = errors.New("limit not found")
 
 // Limits returns the state of the limits of the client's namespace that are in use or were set, sorted by name and key.
@@ -59,84 +59,89 @@ func limitState(q enginerpc.QuotaState) fabrictype.Limit {
 	}
 }
 
-// Limit returns the state of one limit; the key is empty for a limit without KeyFrom. The error matches
-// ErrLimitNotFound if no node has used the limit and it was not set, and ErrInvalid for a name that no limit can have.
-func (c *Client) Limit(ctx context.Context, name, key string) (fabrictype.Limit, error) {
-	if err := c.ready(ctx); err != nil {
+// LimitRef refers to one limit by its name and key. Client.Limit returns one. It holds no state of the limit: each call
+// queries the engine, in the namespace of the client. It is safe for concurrent use, as long as its client is open.
+//
+// The error of every call wraps ErrInvalid for a name that no limit can have.
+type LimitRef struct {
+	client    *Client
+	name, key string
+}
+
+// Limit returns a reference to a limit; the key is empty for a limit without KeyFrom. It sends nothing, and the limit
+// need not be in use.
+func (c *Client) Limit(name, key string) *LimitRef { return &LimitRef{client: c, name: name, key: key} }
+
+// Describe returns the state of the limit. The error matches ErrLimitNotFound if no node has used the limit and it was
+// not set.
+func (l *LimitRef) Describe(ctx context.Context) (fabrictype.Limit, error) {
+	if err := l.client.ready(ctx); err != nil {
 		return fabrictype.Limit{}, err
 	}
-	if err := activityspec.CheckName(name); err != nil {
+	if err := activityspec.CheckName(l.name); err != nil {
 		return fabrictype.Limit{}, invalid("limit: %w", err)
 	}
-	id := keyspace.QuotaIDFor(c.session.Namespace, name, key)
-	partition, err := c.session.Core.Partitioning().QuotaPartition(id)
+	id := keyspace.QuotaIDFor(l.client.session.Namespace, l.name, l.key)
+	partition, err := l.client.session.Core.Partitioning().QuotaPartition(id)
 	if err != nil {
 		return fabrictype.Limit{}, err
 	}
-	reply, err := c.session.Core.QuotaState(ctx, enginerpc.QuotaStateCall{Partition: partition, QuotaPolicyID: id})
+	reply, err := l.client.session.Core.QuotaState(ctx, enginerpc.QuotaStateCall{Partition: partition, QuotaPolicyID: id})
 	if err == nil && len(reply.Quotas) == 0 {
 		err = ErrLimitNotFound
 	}
 	if err != nil {
-		return fabrictype.Limit{}, fmt.Errorf("limit %q of %q: %w", name, key, err)
+		return fabrictype.Limit{}, fmt.Errorf("limit %q of %q: %w", l.name, l.key, err)
 	}
 	state := limitState(reply.Quotas[0])
-	state.Name, state.Key = name, key
+	state.Name, state.Key = l.name, l.key
 	return state, nil
 }
 
-// SetLimit replaces the limit that flows declare, for all nodes that have it, including waiting ones. The key is empty
-// for a limit without KeyFrom. Nodes that wait start at once if the new values allow it; running ones continue.
-// ResetLimit undoes it.
-func (c *Client) SetLimit(ctx context.Context, name, key string, opts ...activity.LimitOption) error {
-	return c.changeLimit(ctx, limitChange{name: name, key: key, opts: opts})
+// Set replaces the limit that flows declare, for all nodes that have it, including waiting ones. Nodes that wait start
+// at once if the new values allow it; running ones continue. Reset undoes it.
+func (l *LimitRef) Set(ctx context.Context, config activity.LimitConfig) error {
+	return l.change(ctx, nil, config)
 }
 
-// ReplaceLimit is SetLimit unless the limit has been changed since old was read: comparing AtMost, Per, AtOnce and Set
+// Replace is Set unless the limit has been changed since Describe returned old: comparing AtMost, Per, AtOnce and Set
 // and setting the limit are one atomic step of the engine. If they differ, the error matches
 // enginecore.ErrChangedMeanwhile and nothing was changed.
-func (c *Client) ReplaceLimit(ctx context.Context, old fabrictype.Limit, opts ...activity.LimitOption) error {
-	return c.changeLimit(ctx, limitChange{name: old.Name, key: old.Key, opts: opts, old: &old})
+func (l *LimitRef) Replace(ctx context.Context, old fabrictype.Limit, config activity.LimitConfig) error {
+	return l.change(ctx, &old, config)
 }
 
-// limitChange is a limit to be set: if old is not nil, only as long as the limit is that.
-type limitChange struct {
-	name, key string
-	opts      []activity.LimitOption
-	old       *fabrictype.Limit
-}
-
-func (c *Client) changeLimit(ctx context.Context, change limitChange) error {
-	spec := activityspec.NewLimit(change.name, change.opts...)
+// change sets the limit: if old is not nil, only as long as the limit is as old.
+func (l *LimitRef) change(ctx context.Context, old *fabrictype.Limit, config activity.LimitConfig) error {
+	spec := activityspec.NewLimit(l.name, activityspec.LimitConfig(config))
 	err := spec.Validate()
 	if len(spec.KeyFrom) > 0 {
 		err = errors.Join(err, fmt.Errorf("limit %q: KeyFrom(%s): must not be set here: it is set for the key %q",
-			change.name, strings.Join(spec.KeyFrom, "."), change.key))
+			l.name, strings.Join(spec.KeyFrom, "."), l.key))
 	}
 	if err != nil {
 		return invalid("set limit: %w", err)
 	}
 	call := enginerpc.SetQuotaCall{Pin: true}
-	if old := change.old; old != nil {
+	if old != nil {
 		call.Compare, call.OldRate, call.OldWindowMs = true, int64(old.AtMost), old.Per.Milliseconds()
 		call.OldCap, call.OldPinned = int64(old.AtOnce), old.Set
 	}
-	return c.setLimit(ctx, change.key, spec, call)
+	return l.set(ctx, spec, call)
 }
 
-// ResetLimit undoes SetLimit: the limit that flows declare applies again, from the next start of a node on. Resetting a
-// limit that is not set is not an error.
-func (c *Client) ResetLimit(ctx context.Context, name, key string) error {
-	if err := activityspec.CheckName(name); err != nil {
+// Reset undoes Set: the limit that flows declare applies again, from the next start of a node on. Resetting a limit that
+// is not set is not an error.
+func (l *LimitRef) Reset(ctx context.Context) error {
+	if err := activityspec.CheckName(l.name); err != nil {
 		return invalid("reset limit: %w", err)
 	}
-	return c.setLimit(ctx, key, activityspec.Limit{Name: name}, enginerpc.SetQuotaCall{})
+	return l.set(ctx, activityspec.Limit{Name: l.name}, enginerpc.SetQuotaCall{})
 }
 
-// setLimit completes the call by the limit, and makes it.
-func (c *Client) setLimit(
-	ctx context.Context, key string, spec activityspec.Limit, call enginerpc.SetQuotaCall,
-) error {
+// set completes the call by the limit, and makes it.
+func (l *LimitRef) set(ctx context.Context, spec activityspec.Limit, call enginerpc.SetQuotaCall) error {
+	c, key := l.client, l.key
 	if err := c.ready(ctx); err != nil {
 		return err
 	}

@@ -64,29 +64,29 @@ func TestRepeatedRequestOfSchedule(t *testing.T) {
 		b.KeepingWorker(t, []activity.Handler{report})
 		id := runtime.WithRequestID("once")
 
-		run, err := b.Client.TriggerSchedule(ctx, "hourly", id)
+		run, err := b.Client.Schedule("hourly").Trigger(ctx, id)
 		require.NoError(t, err)
-		again, err := b.Client.TriggerSchedule(ctx, "hourly", id)
+		again, err := b.Client.Schedule("hourly").Trigger(ctx, id)
 		require.NoError(t, err)
 		require.Equal(t, run, again)
-		other, err := b.Client.TriggerSchedule(ctx, "hourly", runtime.WithRequestID("other"))
+		other, err := b.Client.Schedule("hourly").Trigger(ctx, runtime.WithRequestID("other"))
 		require.NoError(t, err)
 		require.NotEqual(t, run, other)
 
 		past := fabrictype.Backfill{From: last.Add(-2 * time.Hour), Until: last}
 		for range 2 {
-			count, err := b.Client.BackfillSchedule(ctx, "hourly", past, runtime.WithRequestID("past"))
+			count, err := b.Client.Schedule("hourly").Backfill(ctx, past, runtime.WithRequestID("past"))
 			require.NoError(t, err)
 			require.Equal(t, 3, count)
 		}
 		enginetest.Eventually(t, func() string {
-			d, err := b.Client.DescribeSchedule(ctx, "hourly")
+			d, err := b.Client.Schedule("hourly").Describe(ctx)
 			if err != nil || len(d.Backfills) > 0 {
 				return "backfills are open"
 			}
 			return ""
 		})
-		d, err := b.Client.DescribeSchedule(ctx, "hourly")
+		d, err := b.Client.Schedule("hourly").Describe(ctx)
 		require.NoError(t, err)
 		triggered, backfilled := 0, 0
 		for _, fire := range d.History {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -17,6 +18,8 @@ type Run[Out any] struct {
 	*RunRef
 	decode  func([]byte) (Out, error)
 	existed bool
+	// signalled is the result of the signal of WithSignal; nil without one.
+	signalled *fabrictype.SignalResult
 }
 
 // Start starts a run of a flow. If the call is interrupted, call Start again with the same id to complete it: the
@@ -32,37 +35,48 @@ func Start[In, Out any](
 	if err := checkContext(ctx); err != nil {
 		return nil, fmt.Errorf("start run: %w", err)
 	}
-	plan, err := planRun(c, def, in, opts)
+	plan, signal, err := planRun(c, def, in, opts)
 	if err != nil {
 		return nil, err
+	}
+	return startPlan(ctx, c, plan, signal, def.DecodeResult)
+}
+
+// startPlan starts the run of a plan, with its signal if it has one.
+func startPlan[Out any](
+	ctx context.Context, c *Client, plan *submit.RunPlan, signal *startSignal, decode func([]byte) (Out, error),
+) (*Run[Out], error) {
+	if signal != nil {
+		return startOrSignal(ctx, c, plan, signal, decode)
 	}
 	existed, err := c.submit(ctx, plan)
 	if err != nil {
 		return nil, err
 	}
-	return &Run[Out]{RunRef: c.refTo(plan), decode: def.DecodeResult, existed: existed}, nil
+	return &Run[Out]{RunRef: c.refTo(plan), decode: decode, existed: existed}, nil
 }
 
-// planRun makes the run of one call of Start ready to be submitted. Nothing is sent.
+// planRun makes the run of one call of Start ready to be submitted, and returns its signal. Nothing is sent.
 func planRun[In, Out any](
 	c *Client, def *flow.Definition[In, Out], in In, opts []StartOption,
-) (*submit.RunPlan, error) {
+) (*submit.RunPlan, *startSignal, error) {
 	if err := usable(c, def); err != nil {
-		return nil, fmt.Errorf("start run: %w", err)
+		return nil, nil, fmt.Errorf("start run: %w", err)
 	}
 	compiled, err := c.compiled.Get(def)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	config, tags, err := c.checkStart(compiled, opts)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	input, err := def.EncodeInput(in)
 	if err != nil {
-		return nil, fmt.Errorf("flow %s: input: %w", def.Name(), err)
+		return nil, nil, fmt.Errorf("flow %s: input: %w", def.Name(), err)
 	}
-	return c.newPlan(compiled, config, tags, input)
+	plan, err := c.newPlan(compiled, config, tags, input)
+	return plan, config.signal, err
 }
 
 // newPlan makes the run of a call ready as its options require.

@@ -16,15 +16,15 @@ import (
 // diffValueBytes is how much of each value is read and compared.
 const diffValueBytes = 64 << 10
 
-// DiffRuns compares two runs in their present states: graphs, inputs, and of each node state, result, failure and
+// Diff compares the run with another one in their present states: graphs, inputs, and of each node state, result, failure and
 // duration. Of each value it reads 64 KiB. Changes during the call may be included in part. The error wraps
 // ErrRunNotFound when one of the runs does not exist.
-func DiffRuns(ctx context.Context, a, b *RunRef) (*fabrictype.RunDiff, error) {
-	first, err := a.describeWhole(ctx)
+func (r *RunRef) Diff(ctx context.Context, other *RunRef) (*fabrictype.RunDiff, error) {
+	first, err := r.describeWhole(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("compare runs: %w", err)
 	}
-	second, err := b.describeWhole(ctx)
+	second, err := other.describeWhole(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("compare runs: %w", err)
 	}

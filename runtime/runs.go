@@ -29,7 +29,7 @@ type RunQuery struct {
 	// Text selects runs whose id, or whose flow's name, contains this text; letters A to Z match in either case. At
 	// most 256 bytes.
 	Text string
-	// Key selects runs with this key, given by WithKey, WithThrottle or Debounce.
+	// Key selects runs with this key, given by WithKey, WithThrottle or WithDebounce.
 	Key string
 	// Queued selects runs that wait in the queue of their key; see QueueRun.
 	Queued bool

@@ -19,9 +19,9 @@ import (
 var (
 	// ErrScheduleNotFound is returned when no schedule has that name.
 	ErrScheduleNotFound = schedule.ErrScheduleNotFound
-	// ErrScheduleFull is returned by TriggerSchedule when the maximum number of fires waits to be started.
+	// ErrScheduleFull is returned by ScheduleRef.Trigger when the maximum number of fires waits to be started.
 	ErrScheduleFull = schedule.ErrScheduleFull
-	// ErrFireSkipped is returned by TriggerSchedule when the overlap policy starts nothing because a run is open.
+	// ErrFireSkipped is returned by ScheduleRef.Trigger when the overlap policy starts nothing because a run is open.
 	ErrFireSkipped = schedule.ErrFireSkipped
 )
 
@@ -80,39 +80,39 @@ func Schedule[In, Out any](ctx context.Context, c *Client, name string, def *flo
 	return made, nil
 }
 
-// ScheduleNamed is Schedule for a published flow with an input in JSON, without the flow's definition. The flow is as
-// it was published last; a later publication does not change the schedule.
+// Schedule is the function Schedule for the published flow with an input in JSON, without the flow's definition. The
+// flow is as it was published last; a later publication does not change the schedule.
 //
-// The error is one of Schedule, wraps a *fabrictype.ValueError with all faults of the input, which matches ErrInvalid,
-// or matches enginecore.ErrFlowNotPublished for a flow that is not published. Nothing was written then.
-func (c *Client) ScheduleNamed(
-	ctx context.Context, name, flow string, input json.RawMessage, config ScheduleConfig,
+// The error is one of the function Schedule, or wraps a *fabrictype.ValueError with all faults of the input, which
+// matches ErrInvalid. Nothing was written then.
+func (f *FlowRef) Schedule(
+	ctx context.Context, name string, input json.RawMessage, config ScheduleConfig,
 ) (*fabrictype.Schedule, error) {
 	fail := func(err error) (*fabrictype.Schedule, error) {
 		return nil, fmt.Errorf("schedule %.140q: %w", name, err)
 	}
-	if err := c.ready(ctx); err != nil {
+	if err := f.client.ready(ctx); err != nil {
 		return fail(err)
 	}
-	if _, err := engine.Capability[engine.ScheduleCalls](c.session.Backend); err != nil {
+	if _, err := engine.Capability[engine.ScheduleCalls](f.client.session.Backend); err != nil {
 		return fail(err)
 	}
-	named, err := c.namedFlow(ctx, flow)
+	named, err := f.client.namedFlow(ctx, f.name)
 	if err != nil {
-		return fail(fmt.Errorf("flow %q: %w", flow, err))
+		return fail(fmt.Errorf("flow %q: %w", f.name, err))
 	}
 	if len(input) == 0 {
 		input = json.RawMessage("null")
 	}
-	compact, err := named.check(flow, input)
+	compact, err := named.check(f.name, input)
 	if err != nil {
 		return fail(err)
 	}
-	draft, err := newDraft(c.session, name, config, named.compiled, compact)
+	draft, err := newDraft(f.client.session, name, config, named.compiled, compact)
 	if err != nil {
 		return nil, err
 	}
-	made, err := c.declareSchedule(ctx, name, draft)
+	made, err := f.client.declareSchedule(ctx, name, draft)
 	if err != nil {
 		return fail(err)
 	}

@@ -48,8 +48,8 @@ type ScheduleConfig struct {
 	// QueueLimit is the number of fires that may wait under OverlapQueue, 1 to 100. It cannot be set with other
 	// policies. Defaults to 10.
 	QueueLimit int
-	// StartPaused creates the schedule paused, with PauseReason as for Client.PauseSchedule, until
-	// Client.ResumeSchedule. It does not change an existing schedule. Defaults to false.
+	// StartPaused creates the schedule paused, with PauseReason as for ScheduleRef.Pause, until
+	// ScheduleRef.Resume. It does not change an existing schedule. Defaults to false.
 	StartPaused bool
 	PauseReason string
 

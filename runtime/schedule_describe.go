@@ -17,42 +17,40 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/schedule"
 )
 
-// DescribeSchedule returns the state of a schedule of the client's namespace, with its history. The error wraps
-// ErrScheduleNotFound when the schedule does not exist.
-func (c *Client) DescribeSchedule(ctx context.Context, name string) (*fabrictype.Schedule, error) {
+// Describe returns the state of the schedule, with its history.
+func (s *ScheduleRef) Describe(ctx context.Context) (*fabrictype.Schedule, error) {
 	fail := func(err error) (*fabrictype.Schedule, error) {
-		return nil, fmt.Errorf("describe schedule %.140q: %w", name, err)
+		return nil, fmt.Errorf("describe schedule %.140q: %w", s.name, err)
 	}
-	p, id, err := c.locateSchedule(ctx, name)
+	p, id, err := s.locate(ctx)
 	if err != nil {
 		return fail(err)
 	}
-	r, history, err := schedule.Store{Session: c.session}.Read(ctx, p, id, schedule.ScheduleHistory)
+	r, history, err := schedule.Store{Session: s.client.session}.Read(ctx, p, id, schedule.ScheduleHistory)
 	if err != nil {
 		return fail(err)
 	}
 	if r.State.Deleting {
 		return fail(ErrScheduleNotFound)
 	}
-	d, err := c.describeSchedule(ctx, r, history)
+	d, err := s.client.describeSchedule(ctx, r, history)
 	if err != nil {
 		return fail(err)
 	}
 	return d, nil
 }
 
-// ScheduleInput returns the input of the runs of a schedule, as it was encoded. The field that FireTimeField names has
-// the value of the declaration: fires set it anew. The error wraps ErrScheduleNotFound when the schedule does not
-// exist.
-func (c *Client) ScheduleInput(ctx context.Context, name string) (*fabrictype.Value, error) {
+// Input returns the input of the runs of the schedule, as it was encoded. The field that FireTimeField names has the
+// value of the declaration: fires set it anew.
+func (s *ScheduleRef) Input(ctx context.Context) (*fabrictype.Value, error) {
 	fail := func(err error) (*fabrictype.Value, error) {
-		return nil, fmt.Errorf("read input of schedule %.140q: %w", name, err)
+		return nil, fmt.Errorf("read input of schedule %.140q: %w", s.name, err)
 	}
-	p, id, err := c.locateSchedule(ctx, name)
+	p, id, err := s.locate(ctx)
 	if err != nil {
 		return fail(err)
 	}
-	content, err := schedule.Store{Session: c.session}.ReadPresent(ctx, p, id)
+	content, err := schedule.Store{Session: s.client.session}.ReadPresent(ctx, p, id)
 	if err != nil {
 		return fail(err)
 	}

@@ -20,10 +20,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/timetable"
 )
 
-// ErrNoTimes is returned by BackfillSchedule for an interval in which the timetable has no time.
+// ErrNoTimes is returned by ScheduleRef.Backfill for an interval in which the timetable has no time.
 var ErrNoTimes = schedule.ErrNoTimes
 
-// maxScheduleTimes is the most times of one call of NextFires and ScheduleConfig.Times.
+// maxScheduleTimes is the most times of one call of ScheduleRef.Next and ScheduleConfig.Times.
 const maxScheduleTimes = 1000
 
 // Times returns the first n times of the timetable after a time, fewer if it ends before, without jitter, so that a
@@ -53,41 +53,40 @@ func checkTimeCount(n int) error {
 	return nil
 }
 
-// NextFires returns the next n times of a schedule, without jitter; fewer if it ends before. A paused schedule does not
-// fire at them. n is 0 to 1,000. The error wraps ErrScheduleNotFound, ErrInvalid, or ErrNotInContract.
-func (c *Client) NextFires(ctx context.Context, name string, n int) ([]time.Time, error) {
-	p, id, err := c.locateSchedule(ctx, name)
+// Next returns the next n times of the schedule, without jitter; fewer if it ends before. A paused schedule does not
+// fire at them. n is 0 to 1,000.
+func (s *ScheduleRef) Next(ctx context.Context, n int) ([]time.Time, error) {
+	p, id, err := s.locate(ctx)
 	if err == nil {
 		err = checkTimeCount(n)
 	}
 	var r *schedule.Record
 	if err == nil {
-		r, _, err = schedule.Store{Session: c.session}.Read(ctx, p, id, 0)
+		r, _, err = schedule.Store{Session: s.client.session}.Read(ctx, p, id, 0)
 	}
 	if err == nil && r.State.Deleting {
 		err = ErrScheduleNotFound
 	}
 	if err != nil {
-		return nil, fmt.Errorf("next times of schedule %.140q: %w", name, err)
+		return nil, fmt.Errorf("next times of schedule %.140q: %w", s.name, err)
 	}
 	return r.Upcoming(n), nil
 }
 
-// BackfillSchedule makes keepers start runs for times of the timetable that have passed: those before the schedule was
-// created, during a pause, or that were missed. It returns how many there are. The runs have the ids of their times, so
-// a time that has its run already, from a former fire or backfill, gets no other one and is recorded as skipped. They
-// have the flow and the input that the schedule has when they start, the time in its FireTimeField, and no jitter.
+// Backfill makes keepers start runs for times of the timetable that have passed: those before the schedule was created,
+// during a pause, or that were missed. It returns how many there are. The runs have the ids of their times, so a time
+// that has its run already, from a former fire or backfill, gets no other one and is recorded as skipped. They have the
+// flow and the input that the schedule has when they start, the time in its FireTimeField, and no jitter.
 //
 // Backfills of a schedule follow each other, independently of the fires of its timetable. A pause holds them up.
 //
-// The error wraps ErrScheduleNotFound; ErrInvalid for another overlap policy, or an interval that ends before it
-// begins or has not passed; ErrNoTimes for an interval without times; ErrScheduleFull for more than 1,000
-// times, and while ten backfills are not finished; or ErrNotInContract. Nothing has changed then. With WithRequestID
-// the call can be repeated.
-func (c *Client) BackfillSchedule(
-	ctx context.Context, name string, b fabrictype.Backfill, opts ...ActionOption,
+// The error wraps ErrInvalid for another overlap policy, or an interval that ends before it begins or has not passed;
+// ErrNoTimes for an interval without times; or ErrScheduleFull for more than 1,000 times, and while ten backfills are
+// not finished. Nothing has changed then. With WithRequestID the call can be repeated.
+func (s *ScheduleRef) Backfill(
+	ctx context.Context, b fabrictype.Backfill, opts ...ActionOption,
 ) (count int, err error) {
-	by, err := c.actionOf(opts)
+	by, err := s.client.actionOf(opts)
 	b.Overlap = cmp.Or(b.Overlap, fabrictype.OverlapQueue)
 	detail := fmt.Sprintf("%s to %s", b.From.UTC().Format(time.RFC3339), b.Until.UTC().Format(time.RFC3339))
 	switch {
@@ -104,11 +103,11 @@ func (c *Client) BackfillSchedule(
 		}
 	}
 	if err != nil {
-		return 0, fmt.Errorf("backfill schedule %.140q: %w", name, err)
+		return 0, fmt.Errorf("backfill schedule %.140q: %w", s.name, err)
 	}
-	err = c.changeSchedule(ctx, by.actor, "backfill", name, detail,
+	err = s.change(ctx, by.actor, "backfill", detail,
 		func(ctx context.Context, p keyspace.Partition, id keyspace.ScheduleID) error {
-			schedules := schedule.Store{Session: c.session}
+			schedules := schedule.Store{Session: s.client.session}
 			return schedules.ChangeKept(ctx, p, id, func(r *schedule.Record) (_ bool, err error) {
 				var known bool
 				count, known, err = r.AddBackfill(b.From, b.Until, b.Overlap, by.request)
@@ -118,7 +117,7 @@ func (c *Client) BackfillSchedule(
 	return count, err
 }
 
-// ScheduleEdit has the fields of a schedule that EditSchedule may change.
+// ScheduleEdit has the fields of a schedule that ScheduleRef.Edit may change.
 type ScheduleEdit struct {
 	// Config is the config of the schedule, with defaults applied. StartPaused and PauseReason have no effect. The zero
 	// Retention leaves the schedule's retention unchanged.
@@ -127,38 +126,36 @@ type ScheduleEdit struct {
 	Input []byte
 }
 
-// EditSchedule changes an existing schedule without the definition of its flow: edit gets its present config and input,
-// and changes them. It may be called several times, when another program changes the schedule at the same time; its
-// error is returned. As with Schedule, the history, the numbers and a pause of the schedule stay.
+// Edit changes the schedule without the definition of its flow: edit gets its present config and input, and changes
+// them. It may be called several times, when another program changes the schedule at the same time; its error is
+// returned. As with Schedule, the history, the numbers and a pause of the schedule stay.
 //
-// The error wraps ErrScheduleNotFound; ErrInvalid, with all faults; one of Start for runs that could not be started; or
-// ErrNotInContract. Nothing has changed then. The types of the flow are not checked, but if it is published
-// (Client.Publish), the input is checked against its schema.
-func (c *Client) EditSchedule(
-	ctx context.Context, name string, edit func(*ScheduleEdit) error,
-) (*fabrictype.Schedule, error) {
+// The error wraps ErrInvalid, with all faults, or one of Start for runs that could not be started. Nothing has changed
+// then. The types of the flow are not checked, but if it is published (Client.Publish), the input is checked against
+// its schema.
+func (s *ScheduleRef) Edit(ctx context.Context, edit func(*ScheduleEdit) error) (*fabrictype.Schedule, error) {
 	fail := func(err error) (*fabrictype.Schedule, error) {
-		return nil, fmt.Errorf("edit schedule %.140q: %w", name, err)
+		return nil, fmt.Errorf("edit schedule %.140q: %w", s.name, err)
 	}
-	p, id, err := c.locateSchedule(ctx, name)
+	p, id, err := s.locate(ctx)
 	if err == nil && edit == nil {
 		err = errNoEdit
 	}
 	if err != nil {
 		return fail(err)
 	}
-	runner := schedule.NewRunner(c.session, false)
+	runner := schedule.NewRunner(s.client.session, false)
 	defer runner.Close()
 	var edited *schedule.Draft
 	draft := func(r *schedule.Record) (_ *schedule.Draft, err error) {
-		edited, err = c.editDraft(ctx, name, r, edit)
+		edited, err = s.client.editDraft(ctx, s.name, r, edit)
 		return edited, err
 	}
-	r, err := runner.Edit(ctx, p, id, draft, c.auditedSchedule(ctx, name, func() *schedule.Draft { return edited }))
+	r, err := runner.Edit(ctx, p, id, draft, s.client.auditedSchedule(ctx, s.name, func() *schedule.Draft { return edited }))
 	if err != nil {
 		return fail(err)
 	}
-	d, err := c.describeSchedule(ctx, r, nil)
+	d, err := s.client.describeSchedule(ctx, r, nil)
 	if err != nil {
 		return fail(err)
 	}

@@ -66,7 +66,7 @@ func TestStoredFlowCompilesTheSame(t *testing.T) {
 	t.Parallel()
 	f := flow.New[string, int]("everything", flow.Deadline(time.Hour), flow.Tag("team.name", "census"), flow.Retention(time.Hour))
 	count := activity.New("count", func(context.Context, string) (int, error) { return 0, nil },
-		activity.Limit("api", activity.AtMost(3, time.Second)), activity.Capabilities("gpu"))
+		activity.Limit("api", activity.LimitConfig{AtMost: 3, Per: time.Second}), activity.Capabilities("gpu"))
 	sum := activity.New("sum", func(context.Context, []int) (int, error) { return 0, nil })
 	a, b := flow.Node(f, "a", count, f.Input()), flow.Node(f, "b", count, f.Input())
 	ok := flow.Waitpoint[string](f, "ok", activity.Signals("yes"), flow.After(a))

@@ -82,9 +82,9 @@ type severalLimits struct {
 // executions again: an execution outside the queues would never run.
 func TestExecutionsUnderTwoLimitsKeepWaiting(t *testing.T) {
 	t.Parallel()
-	atOnce := activity.Limit("other", activity.AtOnce(3))
-	window := []activity.Option{activity.Limit("svc", activity.AtMost(5, time.Hour)), atOnce}
-	caps := []activity.Option{activity.Limit("svc", activity.AtOnce(4)), atOnce}
+	atOnce := activity.Limit("other", activity.LimitConfig{AtOnce: 3})
+	window := []activity.Option{activity.Limit("svc", activity.LimitConfig{AtMost: 5, Per: time.Hour}), atOnce}
+	caps := []activity.Option{activity.Limit("svc", activity.LimitConfig{AtOnce: 4}), atOnce}
 	for name, s := range map[string]severalLimits{
 		"window, map":   {limits: window, most: 3, window: 5, asMap: true},
 		"window, nodes": {limits: window, most: 3, window: 5},
@@ -150,7 +150,7 @@ func (s severalLimits) test(t *testing.T, b *enginetest.Bench) {
 			running--
 		case begun < executions:
 			allowed += s.window
-			require.NoError(t, b.Client.SetLimit(ctx, "svc", "", activity.AtMost(allowed, time.Hour)))
+			require.NoError(t, b.Client.Limit("svc", "").Set(ctx, activity.LimitConfig{AtMost: allowed, Per: time.Hour}))
 		}
 	}
 	answers := grantAnswers(ctx, t, b)

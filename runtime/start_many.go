@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/flow"
@@ -42,7 +43,13 @@ func StartMany[In, Out any](
 	if len(runs) > MaxStarts {
 		return nil, invalid("start %d runs: at most %d are allowed in one call", len(runs), MaxStarts)
 	}
-	plan := func(run NewRun[In]) (*submit.RunPlan, error) { return planRun(c, def, run.Input, run.Options) }
+	plan := func(run NewRun[In]) (*submit.RunPlan, error) {
+		plan, signal, err := planRun(c, def, run.Input, run.Options)
+		if err = errors.Join(err, signal.refuse()); err != nil {
+			return nil, err
+		}
+		return plan, nil
+	}
 	return startPlans(ctx, c, runs, plan, def.DecodeResult), nil
 }
 

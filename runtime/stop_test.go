@@ -34,7 +34,7 @@ func TestStopReleases(t *testing.T) {
 			<-ctx.Done()
 			causes <- context.Cause(ctx)
 			return 0, ctx.Err()
-		}, activity.Retry(activity.NoRetry))
+		}, activity.Retry(activity.RetryPolicy{Attempts: 1}))
 		run, err := runtime.Start(ctx, b.Client, fixture.Single(t, a), 3)
 		require.NoError(t, err)
 		for range 3 {

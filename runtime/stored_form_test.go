@@ -32,8 +32,8 @@ func fixtureFlow(t *testing.T) *flow.Definition[string, int] {
 		activity.Lane("io"), activity.StartToClose(time.Minute), activity.HeartbeatTimeout(5*time.Second),
 		activity.ScheduleToStart(time.Hour), activity.Priority(7), activity.Capabilities("disk"))
 	part := activity.New("part", func(context.Context, fixtureIn) (int, error) { return 0, nil },
-		activity.Retry(activity.Fixed{Delay: 250 * time.Millisecond, Attempts: 3}))
-	sum := activity.New("sum", func(context.Context, []int) (int, error) { return 0, nil }, activity.Retry(activity.NoRetry))
+		activity.Retry(activity.RetryPolicy{First: 250 * time.Millisecond, Attempts: 3, Factor: 1}))
+	sum := activity.New("sum", func(context.Context, []int) (int, error) { return 0, nil }, activity.Retry(activity.RetryPolicy{Attempts: 1}))
 	f := flow.New[string, int]("fixture", flow.Deadline(2*time.Hour), flow.Tag("team.name", "census"))
 	root := flow.Node(f, "scan", scan, f.Input(), flow.Tag("cost.centre", "7"))
 	parts := make([]flow.Ref[int], 2)

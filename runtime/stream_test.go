@@ -26,7 +26,7 @@ func TestStreamTail(t *testing.T) {
 		seen := make(chan struct{})
 		chatty := activity.New("chatty", func(ctx context.Context, n int) (int, error) {
 			info, _ := activity.Info(ctx)
-			if err := activity.Emit(ctx, "begin", info.Attempt); err != nil {
+			if err := activity.Emit(ctx, activity.Frame{Kind: "begin", Payload: info.Attempt}); err != nil {
 				return 0, err
 			}
 			if info.Attempt == 1 {
@@ -38,12 +38,12 @@ func TestStreamTail(t *testing.T) {
 				return 0, errors.New("first attempt")
 			}
 			for i := range n {
-				if err := activity.Emit(ctx, "line", []byte(fmt.Sprint(i))); err != nil {
+				if err := activity.Emit(ctx, activity.Frame{Kind: "line", Payload: []byte(fmt.Sprint(i))}); err != nil {
 					return 0, err
 				}
 			}
 			return n, nil
-		}, activity.Retry(activity.Fixed{Delay: time.Millisecond}))
+		}, activity.Retry(activity.RetryPolicy{First: time.Millisecond, Factor: 1}))
 		const lines = 500
 		def := fixture.OneNode(t, "chatty", chatty)
 		run, err := runtime.Start(ctx, b.Client, def, lines)
@@ -132,7 +132,7 @@ func TestStreamKeepsTheLast(t *testing.T) {
 		ctx := enginetest.Context(t)
 		a := activity.New("long", func(ctx context.Context, n int) (int, error) {
 			for i := range n {
-				if err := activity.Emit(ctx, "n", i); err != nil {
+				if err := activity.Emit(ctx, activity.Frame{Kind: "n", Payload: i}); err != nil {
 					return 0, err
 				}
 			}
@@ -169,7 +169,7 @@ func TestEmitAfterTheEnd(t *testing.T) {
 			// The run is cancelled: the stream is closed although the function still runs.
 			free := context.WithoutCancel(ctx)
 			for {
-				if err := activity.Emit(free, "late", n); err != nil {
+				if err := activity.Emit(free, activity.Frame{Kind: "late", Payload: n}); err != nil {
 					late.Store(&err)
 					close(done)
 					return 0, err

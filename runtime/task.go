@@ -288,7 +288,7 @@ func (t *Task) ResumeSignals(ctx context.Context) ([]activity.Signal[json.RawMes
 	return signals, t.wrap("read signals of", err)
 }
 
-// Append adds a frame to the output stream of the attempt, as activity.EmitFrame does: frames are sent in order and in
+// Append adds a frame to the output stream of the attempt, as activity.Emit does: frames are sent in order and in
 // batches, all of them before the task is settled.
 func (t *Task) Append(ctx context.Context, frame activity.Frame) error {
 	if err := t.made(); err != nil {
@@ -314,7 +314,7 @@ func (t *Task) Progress(ctx context.Context, percent float64, message string) er
 		t.held.Progress(ctx, min(100, max(0, percent)), activitycontext.Shorten(message)))
 }
 
-// ReportUsage counts usage of several dimensions in the budgets of the run, as activity.ReportUsages does. A key that
+// ReportUsage counts usage of several dimensions in the budgets of the run, as activity.ReportUsage does. A key that
 // is not empty makes it count once for the execution, as with activity.ReportUsageOnce.
 func (t *Task) ReportUsage(ctx context.Context, key string, usage map[string]int64) error {
 	if err := t.made(); err != nil {

@@ -132,7 +132,7 @@ func TestTaskEndsByItself(t *testing.T) {
 			runtime.ErrStartToClose:     {[]activity.Option{activity.StartToClose(time.Second)}, nil},
 			runtime.ErrHeartbeatTimeout: {[]activity.Option{activity.HeartbeatTimeout(time.Second)}, nil},
 		} {
-			run := h.Started(1, append(c.options, activity.Retry(activity.NoRetry))...)
+			run := h.Started(1, append(c.options, activity.Retry(activity.RetryPolicy{Attempts: 1}))...)
 			task := h.Next()
 			if c.end != nil {
 				require.NoError(t, c.end(run))

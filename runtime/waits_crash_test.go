@@ -54,7 +54,7 @@ func talk(who, stage string, stop func()) *activity.Activity[int, string] {
 			stop()
 		}
 		return fmt.Sprintf("step by %s, signal %d, finished by %s", step, n, who), nil
-	}, activity.Retry(activity.NoRetry))
+	}, activity.Retry(activity.RetryPolicy{Attempts: 1}))
 }
 
 // runTalker is the other process.
@@ -288,22 +288,22 @@ func TestLostRepliesOfASuspension(t *testing.T) {
 func largeTalk(t *testing.T) *flow.Definition[int, int] {
 	t.Helper()
 	large := strings.Repeat("x", 600_000)
-	source := activity.New("source", func(context.Context, int) (string, error) { return large, nil }, activity.Retry(activity.NoRetry))
+	source := activity.New("source", func(context.Context, int) (string, error) { return large, nil }, activity.Retry(activity.RetryPolicy{Attempts: 1}))
 	ask := activity.New("ask", func(ctx context.Context, in []string) (int, error) {
 		for i := range 2 {
 			if _, err := activity.Step(ctx, fmt.Sprint("step-", i), func(context.Context) (string, error) { return large, nil }); err != nil {
 				return 0, err
 			}
 		}
-		if err := activity.ReportUsageOnce(ctx, "once", "tokens", 1); err != nil {
+		if err := activity.ReportUsageOnce(ctx, "once", map[string]int64{"tokens": 1}); err != nil {
 			return 0, err
 		}
 		if _, err := activity.OpenWaitpoint(ctx, "w", 0); err != nil {
 			return 0, err
 		}
 		return activity.Await[int](ctx, "w")
-	}, activity.Retry(activity.NoRetry))
-	f := flow.New[int, int]("large-talk", flow.Budget("spent", flow.Counted("tokens")))
+	}, activity.Retry(activity.RetryPolicy{Attempts: 1}))
+	f := flow.New[int, int]("large-talk", flow.Budget("spent", flow.BudgetConfig{Counted: []string{"tokens"}}))
 	var sources []flow.Ref[string]
 	for i := range 2 {
 		sources = append(sources, flow.Node(f, fmt.Sprint("source", i), source, f.Input()))

@@ -94,7 +94,7 @@ func (c *whyCase) claim(run *runtime.RunRef, kind string, lease time.Duration) e
 }
 
 // gated are the runs of a limit that admits one: the first holds its place, the second waits.
-func (c *whyCase) gated(limit activity.LimitOption) *runtime.RunRef {
+func (c *whyCase) gated(limit activity.LimitConfig) *runtime.RunRef {
 	a := c.pass("limited", activity.Limit("limit-"+c.lane, limit))
 	c.worker(a)
 	first := c.only(a)
@@ -170,19 +170,19 @@ var whyCases = map[fabrictype.WaitReason]struct {
 		require.Equal(t, "waits for 1 of a, b", e.Sentence)
 	}},
 	waitreason.LanePaused: {func(c *whyCase) *runtime.RunRef {
-		require.NoError(c.t, c.Client.PauseLane(c.ctx, c.lane, "maintenance", runtime.WithActor("ann")))
+		require.NoError(c.t, c.Client.Lane(c.lane).Pause(c.ctx, "maintenance", runtime.WithActor("ann")))
 		return c.only(c.pass("unserved"))
 	}, func(t *testing.T, c *whyCase, e fabrictype.Explanation) {
 		require.Equal(t, [3]string{c.lane, "ann", "maintenance"}, [3]string{e.Subject, e.By, e.Detail})
 		require.Equal(t, "lane "+c.lane+" is paused by ann: maintenance", e.Sentence)
-		require.Contains(t, e.Remedy, "ResumeLane")
+		require.Contains(t, e.Remedy, "LaneRef.Resume")
 	}},
 	waitreason.ActivityPaused: {func(c *whyCase) *runtime.RunRef {
-		require.NoError(c.t, c.Client.PauseActivity(c.ctx, "stopped", "it is broken", runtime.WithActor("bob")))
+		require.NoError(c.t, c.Client.Activity("stopped").Pause(c.ctx, "it is broken", runtime.WithActor("bob")))
 		return c.only(c.pass("stopped"))
 	}, func(t *testing.T, _ *whyCase, e fabrictype.Explanation) {
 		require.Equal(t, [3]string{"stopped", "bob", "it is broken"}, [3]string{e.Subject, e.By, e.Detail})
-		require.Contains(t, e.Remedy, "ResumeActivity")
+		require.Contains(t, e.Remedy, "ActivityRef.Resume")
 	}},
 	waitreason.RunPaused: {func(c *whyCase) *runtime.RunRef {
 		run := c.only(c.pass("unserved"))
@@ -225,7 +225,7 @@ var whyCases = map[fabrictype.WaitReason]struct {
 	}},
 	waitreason.Retry: {func(c *whyCase) *runtime.RunRef {
 		a := activity.New("fails", func(context.Context, int) (int, error) { return 0, errors.New("no route") },
-			activity.Lane(c.lane), activity.Retry(activity.Exponential{First: time.Hour, Attempts: 3}))
+			activity.Lane(c.lane), activity.Retry(activity.RetryPolicy{First: time.Hour, Attempts: 3}))
 		c.worker(a)
 		return c.only(a)
 	}, func(t *testing.T, _ *whyCase, e fabrictype.Explanation) {
@@ -307,15 +307,15 @@ var whyCases = map[fabrictype.WaitReason]struct {
 		require.Equal(t, "audit", e.Detail)
 	}},
 	waitreason.Limit: {func(c *whyCase) *runtime.RunRef {
-		return c.gated(activity.AtOnce(1))
+		return c.gated(activity.LimitConfig{AtOnce: 1})
 	}, func(t *testing.T, c *whyCase, e fabrictype.Explanation) {
 		require.Equal(t, [2]int{1, 1}, [2]int{e.Have, e.Need})
 		require.Equal(t, "limit-"+c.lane, e.Subject)
 		require.Contains(t, e.Sentence, "1 of 1 places are taken")
-		require.Contains(t, e.Remedy, "SetLimit")
+		require.Contains(t, e.Remedy, "LimitRef.Set")
 	}},
 	waitreason.RateWindow: {func(c *whyCase) *runtime.RunRef {
-		return c.gated(activity.AtMost(1, time.Hour))
+		return c.gated(activity.LimitConfig{AtMost: 1, Per: time.Hour})
 	}, func(t *testing.T, _ *whyCase, e fabrictype.Explanation) {
 		require.Equal(t, [2]int{1, 1}, [2]int{e.Have, e.Need})
 		require.WithinDuration(t, time.Now().Add(time.Hour), e.Until, 30*time.Minute)
@@ -325,8 +325,7 @@ var whyCases = map[fabrictype.WaitReason]struct {
 		a := activity.New("spends", func(ctx context.Context, n int) (int, error) {
 			return n, activity.ReportUsage(ctx, "calls", 1)
 		}, activity.Lane(c.lane))
-		f := flow.New[int, int]("flow-"+c.lane, flow.Budget("purse", flow.PerFlow(), flow.HardLimit("calls", 1),
-			flow.ResetEvery(time.Hour), flow.OnExceeded(flow.BlockNodes)))
+		f := flow.New[int, int]("flow-"+c.lane, flow.Budget("purse", flow.BudgetConfig{Hard: map[string]int64{"calls": 1}, PerFlow: true, ResetEvery: time.Hour, OnExceeded: flow.BlockNodes}))
 		flow.Return(f, flow.Node(f, "only", a, f.Input()))
 		def := c.build(f)
 		c.worker(a)
@@ -374,7 +373,7 @@ var whyCases = map[fabrictype.WaitReason]struct {
 	}},
 	waitreason.KeeperOverdue: {func(c *whyCase) *runtime.RunRef {
 		a := activity.New("fails", func(context.Context, int) (int, error) { return 0, errors.New("no route") },
-			activity.Lane(c.lane), activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 2}))
+			activity.Lane(c.lane), activity.Retry(activity.RetryPolicy{First: time.Millisecond, Attempts: 2}))
 		c.worker(a)
 		return c.only(a)
 	}, func(t *testing.T, _ *whyCase, e fabrictype.Explanation) {

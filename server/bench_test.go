@@ -61,7 +61,7 @@ func BenchmarkCall(b *testing.B) {
 	for _, kind := range testserver.Kinds(b) {
 		direct, remote := measured(b, kind)
 		ctx := context.Background()
-		_, err := direct.StartNamed(ctx, "order", benchInput, runtime.WithID("one"))
+		_, err := direct.Flow("order").Start(ctx, benchInput, runtime.WithID("one"))
 		require.NoError(b, err)
 		name := api.RunName{Flow: "order", Run: "one"}
 		b.Run(string(kind)+"/describe/process", func(b *testing.B) {
@@ -81,7 +81,7 @@ func BenchmarkCall(b *testing.B) {
 		b.Run(string(kind)+"/start/process", func(b *testing.B) {
 			defer processorTime(b)()
 			for b.Loop() {
-				_, err := direct.StartNamed(ctx, "order", benchInput)
+				_, err := direct.Flow("order").Start(ctx, benchInput)
 				require.NoError(b, err)
 			}
 		})
@@ -104,7 +104,7 @@ func BenchmarkStarts(b *testing.B) {
 		direct, remote := measured(b, kind)
 		for name, start := range map[string]func(context.Context) error{
 			"process": func(ctx context.Context) error {
-				_, err := direct.StartNamed(ctx, "order", benchInput)
+				_, err := direct.Flow("order").Start(ctx, benchInput)
 				return err
 			},
 			"http": func(ctx context.Context) error {

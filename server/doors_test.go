@@ -394,8 +394,7 @@ func TestSignalsOfAWaitAreBoundedTogether(t *testing.T) {
 	_, err = p.client.Signal(ctx, waits[0].Token, runtime.Signal{Name: "approve", Payload: strings.Repeat("y", 100)})
 	require.ErrorIs(t, err, runtime.ErrTooLarge)
 	refusals["Go by token"] = err.Error()
-	_, _, err = runtime.StartOrSignal(ctx, p.client, def, order{"book", 1}, runtime.WaitName{Node: "ask"},
-		runtime.Signal{Name: "approve", Payload: strings.Repeat("y", 100)}, runtime.WithID(run.ID()))
+	_, err = runtime.Start(ctx, p.client, def, order{"book", 1}, runtime.WithSignal(runtime.WaitName{Node: "ask"}, runtime.Signal{Name: "approve", Payload: strings.Repeat("y", 100)}), runtime.WithID(run.ID()))
 	require.ErrorIs(t, err, runtime.ErrTooLarge)
 	refusals["Go with a start"] = err.Error()
 	for name, text := range refusals {

@@ -46,7 +46,7 @@ func quietPlace(t testing.TB, kind testserver.Kind) (*enginetest.Bench, http.Han
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
 	for _, flow := range []string{"order", "approval"} {
-		_, err := b.Client.StartNamed(ctx, flow, json.RawMessage(`{"item":"book","count":1}`), runtime.WithID("there"))
+		_, err := b.Client.Flow(flow).Start(ctx, json.RawMessage(`{"item":"book","count":1}`), runtime.WithID("there"))
 		require.NoError(t, err)
 	}
 	return b, s.Handler(), log

@@ -82,10 +82,10 @@ func TestBudgetHistory(t *testing.T) {
 	t.Parallel()
 	each(t, oftenSampled, func(t *testing.T, p *place) {
 		require.Equal(t, http.StatusNotFound, p.do("GET", "/budgets/models/history", nil, nil).StatusCode)
-		for query, ref := range map[string]fabrictype.BudgetRef{
+		for query, ref := range map[string]fabrictype.BudgetName{
 			"": {Name: "models"}, "?key=atlas": {Name: "models", Key: "atlas"}, "?flow=order": {Name: "models", Flow: "order"},
 		} {
-			require.NoError(t, p.client.CreateBudget(t.Context(), ref, flow.HardLimit("tokens", 10)))
+			require.NoError(t, p.client.Budget(ref).Create(t.Context(), flow.BudgetConfig{Hard: map[string]int64{"tokens": 10}}))
 			enginetest.Eventually(t, func() string {
 				var h api.BudgetHistory
 				require.Equal(t, http.StatusOK, p.do("GET", "/budgets/models/history"+query, nil, &h).StatusCode)

@@ -145,8 +145,8 @@ func TestEveryRouteKeepsOrRefusesJSON(t *testing.T) {
 			}
 			return "", result(run)
 		},
-		"Client.StartNamed": func(text string) (string, string) {
-			run, err := p.client.StartNamed(ctx, "raw", json.RawMessage(text))
+		"FlowRef.Start": func(text string) (string, string) {
+			run, err := p.client.Flow("raw").Start(ctx, json.RawMessage(text))
 			if err != nil {
 				return err.Error(), ""
 			}

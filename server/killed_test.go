@@ -254,7 +254,7 @@ func TestKilledServerInActions(t *testing.T) {
 		require.Equal(t, 2, forks)
 		var about *fabrictype.Schedule
 		enginetest.Eventually(t, func() string {
-			about, err = b.Client.DescribeSchedule(ctx, "hourly")
+			about, err = b.Client.Schedule("hourly").Describe(ctx)
 			if err != nil || len(about.Backfills) > 0 {
 				return "backfills are open"
 			}

@@ -95,7 +95,7 @@ func (r *remote) register(url string) {
 // A worker that has registered a URL answers tasks at once.
 func TestPush(t *testing.T) {
 	onPush(t, func(r *remote, tasks <-chan pushed) {
-		run := r.start(4, activity.Retry(activity.Fixed{Attempts: 3, Delay: time.Millisecond}))
+		run := r.start(4, activity.Retry(activity.RetryPolicy{Attempts: 3, First: time.Millisecond, Factor: 1}))
 		first := r.next(tasks)
 		require.Equal(r.t, 1, first.task.Attempt)
 		require.JSONEq(r.t, "4", string(first.task.Input))
@@ -144,7 +144,7 @@ func TestPushIsAnsweredLater(t *testing.T) {
 // failure of the attempt.
 func TestPushFails(t *testing.T) {
 	onPush(t, func(r *remote, tasks <-chan pushed) {
-		run := r.start(1, activity.Retry(activity.Attempts(1)))
+		run := r.start(1, activity.Retry(activity.RetryPolicy{Attempts: 1}))
 		p := r.next(tasks)
 		p.with(http.StatusServiceUnavailable, "")
 		again := r.next(tasks)

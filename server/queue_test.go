@@ -46,7 +46,7 @@ func TestLimitUse(t *testing.T) {
 	t.Parallel()
 	each(t, nil, func(t *testing.T, p *place) {
 		require.Equal(t, http.StatusNotFound, p.do("GET", "/limits/crm/use", nil, nil).StatusCode)
-		require.NoError(t, p.client.SetLimit(t.Context(), "crm", "", activity.AtOnce(2)))
+		require.NoError(t, p.client.Limit("crm", "").Set(t.Context(), activity.LimitConfig{AtOnce: 2}))
 		var use api.LimitUse
 		require.Equal(t, http.StatusOK, p.do("GET", "/limits/crm/use", nil, &use).StatusCode)
 		require.Equal(t, api.LimitUse{Holders: []api.PlaceUse{}, Queue: []api.PlaceUse{}}, use)
@@ -58,10 +58,10 @@ func TestBudgetUse(t *testing.T) {
 	t.Parallel()
 	each(t, nil, func(t *testing.T, p *place) {
 		require.Equal(t, http.StatusNotFound, p.do("GET", "/budgets/models/use", nil, nil).StatusCode)
-		for query, ref := range map[string]fabrictype.BudgetRef{
+		for query, ref := range map[string]fabrictype.BudgetName{
 			"": {Name: "models"}, "?key=atlas": {Name: "models", Key: "atlas"}, "?flow=order": {Name: "models", Flow: "order"},
 		} {
-			require.NoError(t, p.client.CreateBudget(t.Context(), ref, flow.HardLimit("tokens", 10)))
+			require.NoError(t, p.client.Budget(ref).Create(t.Context(), flow.BudgetConfig{Hard: map[string]int64{"tokens": 10}}))
 			var use api.BudgetUse
 			require.Equal(t, http.StatusOK, p.do("GET", "/budgets/models/use"+query, nil, &use).StatusCode)
 			require.Equal(t, api.BudgetUse{Reserved: []api.Reservation{}, Queue: []api.PlaceUse{}}, use)

@@ -82,7 +82,7 @@ func TestLogOfTask(t *testing.T) {
 // A recorded step has its first result, in this attempt and in later ones; one without the lease records nothing.
 func TestStepsOfTask(t *testing.T) {
 	onEngines(t, func(t *testing.T, r *remote) {
-		run := r.start(1, activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 2}))
+		run := r.start(1, activity.Retry(activity.RetryPolicy{First: time.Millisecond, Attempts: 2}))
 		task := r.claim()
 		get := func(task *api.Task, name string) (*api.Step, error) {
 			return httpclient.Call(r.ctx, r.client, api.GetStep, api.StepInput{TaskInput: inputOf(task), Step: name})
@@ -126,7 +126,7 @@ func TestStepsOfTask(t *testing.T) {
 // A Go function finds the step that a worker over HTTP has recorded, under the same name.
 func TestStepsOfTaskMatchFunctions(t *testing.T) {
 	onEngines(t, func(t *testing.T, r *remote) {
-		run := r.start(1, activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 2}))
+		run := r.start(1, activity.Retry(activity.RetryPolicy{First: time.Millisecond, Attempts: 2}))
 		task := r.claim()
 		_, err := r.step(task, "charge", `7`)
 		require.NoError(t, err)
@@ -142,7 +142,7 @@ func TestStepsOfTaskMatchFunctions(t *testing.T) {
 // The usage of a worker over HTTP counts in the budgets of the run: once for a key, and up to a hard limit.
 func TestUsageOfTask(t *testing.T) {
 	onEngines(t, func(t *testing.T, r *remote) {
-		f := flow.New[int, int]("paid", flow.Budget("money", flow.HardLimit("cents", 10)))
+		f := flow.New[int, int]("paid", flow.Budget("money", flow.BudgetConfig{Hard: map[string]int64{"cents": 10}}))
 		flow.Return(f, flow.Node(f, "only", activity.Declare[int, int]("work"), f.Input()))
 		def, err := f.Build()
 		require.NoError(t, err)

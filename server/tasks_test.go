@@ -186,7 +186,7 @@ func TestTaskOverHTTP(t *testing.T) {
 // A failure is retried by the policy of the node, unless the worker reports that no attempt can succeed.
 func TestTaskOverHTTPFails(t *testing.T) {
 	onEngines(t, func(t *testing.T, r *remote) {
-		policy := activity.Retry(activity.Fixed{Attempts: 3, Delay: time.Millisecond})
+		policy := activity.Retry(activity.RetryPolicy{Attempts: 3, First: time.Millisecond, Factor: 1})
 		run := r.start(1, policy)
 		first := r.claim()
 		failed, err := r.fail(first, api.FailTaskBody{Reason: "the disk is full"})

@@ -28,7 +28,7 @@ func survey(ctx context.Context, topic string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := activity.Emit(ctx, "log", asked); err != nil {
+	if err := activity.Emit(ctx, activity.Frame{Kind: "log", Payload: asked}); err != nil {
 		return 0, err
 	}
 	yes := 0
@@ -197,7 +197,7 @@ func TestAwaitFaults(t *testing.T) {
 	if _, err := activity.Await[int](gone, "w"); err != cause {
 		t.Errorf("after the context has ended: %v", err)
 	}
-	if err := activity.Emit(gone, "log", 1); err != cause {
+	if err := activity.Emit(gone, activity.Frame{Kind: "log", Payload: 1}); err != cause {
 		t.Errorf("after the context has ended: %v", err)
 	}
 }
@@ -210,19 +210,19 @@ func TestEmitFaults(t *testing.T) {
 		`emit "log": payload has 65537 bytes, at most 65536 are allowed`: make([]byte, activity.MaxFrame+1),
 		`emit "log": payload of type chan int does not encode`:           make(chan int),
 	} {
-		if err := activity.Emit(t.Context(), "log", payload); err == nil || !strings.Contains(err.Error(), want) {
+		if err := activity.Emit(t.Context(), activity.Frame{Kind: "log", Payload: payload}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}
-	if err := activity.Emit(t.Context(), "a b", 1); err == nil || !strings.Contains(err.Error(), "name") {
+	if err := activity.Emit(t.Context(), activity.Frame{Kind: "a b", Payload: 1}); err == nil || !strings.Contains(err.Error(), "name") {
 		t.Errorf("got %v", err)
 	}
-	if err := activity.Emit(t.Context(), "log", 1); err != nil {
+	if err := activity.Emit(t.Context(), activity.Frame{Kind: "log", Payload: 1}); err != nil {
 		t.Errorf("outside a worker: %v", err)
 	}
 	env := activitytest.New()
 	raw := []byte("raw")
-	if err := activity.Emit(env.Context(t.Context()), "log", raw); err != nil {
+	if err := activity.Emit(env.Context(t.Context()), activity.Frame{Kind: "log", Payload: raw}); err != nil {
 		t.Fatal(err)
 	}
 	raw[0] = 'x'

@@ -87,7 +87,7 @@ func (b *bench) note(t *flowtest.T) string {
 // spent returns the usage that the run's budget has counted.
 func spent(t *flowtest.T, run *flowtest.TypedRun[Answer]) int64 {
 	t.Helper()
-	state, err := t.Client().Budget(t.Context(), budgetOf(run.RunRef))
+	state, err := t.Client().Budget(budgetOf(run.RunRef)).Describe(t.Context())
 	require.NoError(t, err)
 	return state.Amount(dimension).Spent
 }

@@ -96,7 +96,7 @@ func newAgent(client *modelClient, tools map[string]tool) *agent {
 	return a
 }
 
-var retry = activity.Retry(activity.Exponential{First: 200 * time.Millisecond, Max: 10 * time.Second, Attempts: 4})
+var retry = activity.Retry(activity.RetryPolicy{First: 200 * time.Millisecond, Max: 10 * time.Second, Attempts: 4})
 
 // Flow declares the agent: turns until the model requests no more tools.
 func (a *agent) Flow(budget int64) (*flow.Definition[string, Answer], error) {
@@ -111,7 +111,7 @@ func (a *agent) Flow(budget int64) (*flow.Definition[string, Answer], error) {
 		return nil, err
 	}
 	f := flow.New[string, Answer](flowName, flow.Describe("Answers a question with a model that calls tools."),
-		flow.Budget(budgetName, flow.HardLimit(dimension, budget)))
+		flow.Budget(budgetName, flow.BudgetConfig{Hard: map[string]int64{dimension: budget}}))
 	begun := flow.Node(f, "begin", activity.New("agent.begin", Begin), f.Input())
 	spoken := flow.Loop(f, turnsNode, turn, activity.New("agent.done", Done), begun, maxTurns)
 	flow.Return(f, flow.Node(f, "answer", activity.New("agent.answer", Conclude), spoken))
@@ -137,13 +137,13 @@ func Begin(_ context.Context, question string) (Conversation, error) {
 func (a *agent) Model(ctx context.Context, c Conversation) (Conversation, error) {
 	reply, err := activity.Step(ctx, "complete", func(ctx context.Context) (Reply, error) {
 		reply, err := a.client.complete(ctx, c.Messages, a.specs(), func(text string) error {
-			return activity.Emit(ctx, tokenFrame, text)
+			return activity.Emit(ctx, activity.Frame{Kind: tokenFrame, Payload: text})
 		})
 		if err != nil {
 			return Reply{}, err
 		}
 		for _, call := range reply.Message.ToolCalls {
-			if err := activity.Emit(ctx, callFrame, call); err != nil {
+			if err := activity.Emit(ctx, activity.Frame{Kind: callFrame, Payload: call}); err != nil {
 				return Reply{}, err
 			}
 		}
@@ -152,7 +152,7 @@ func (a *agent) Model(ctx context.Context, c Conversation) (Conversation, error)
 	if err != nil {
 		return Conversation{}, err
 	}
-	if err := activity.ReportUsageOnce(ctx, "turn", dimension, reply.Usage.Total); err != nil {
+	if err := activity.ReportUsageOnce(ctx, "turn", map[string]int64{dimension: reply.Usage.Total}); err != nil {
 		return Conversation{}, err
 	}
 	c.Messages = append(c.Messages, reply.Message)

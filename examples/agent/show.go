@@ -138,7 +138,7 @@ func (s *show) answer(a Answer) {
 
 // budget prints the usage of the run.
 func (s *show) budget(ctx context.Context) error {
-	state, err := s.client.Budget(ctx, budgetOf(s.run))
+	state, err := s.client.Budget(budgetOf(s.run)).Describe(ctx)
 	if err != nil {
 		return err
 	}
@@ -148,6 +148,6 @@ func (s *show) budget(ctx context.Context) error {
 }
 
 // budgetOf names the budget of a run.
-func budgetOf(run *runtime.RunRef) fabrictype.BudgetRef {
-	return fabrictype.BudgetRef{Name: budgetName, Flow: run.FlowName(), Run: run.ID()}
+func budgetOf(run *runtime.RunRef) fabrictype.BudgetName {
+	return fabrictype.BudgetName{Name: budgetName, Flow: run.FlowName(), Run: run.ID()}
 }

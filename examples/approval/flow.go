@@ -14,13 +14,13 @@ import (
 var (
 	build    = activity.New("site.build", Build, transientRetry, activity.StartToClose(10*time.Minute))
 	test     = activity.New("site.test", Test, transientRetry, activity.StartToClose(10*time.Minute))
-	count    = activity.New("site.count", Count, activity.Retry(activity.NoRetry))
+	count    = activity.New("site.count", Count, activity.Retry(activity.RetryPolicy{Attempts: 1}))
 	deploy   = activity.New("site.deploy", Deploy, transientRetry)
 	verify   = activity.New("site.verify", Verify, transientRetry)
 	rollback = activity.New("site.rollback", Rollback, transientRetry)
 	clean    = activity.New("site.clean", Clean, transientRetry)
 
-	transientRetry = activity.Retry(activity.Exponential{
+	transientRetry = activity.Retry(activity.RetryPolicy{
 		First: 200 * time.Millisecond, Max: 2 * time.Second, Attempts: 4,
 	})
 )

@@ -20,8 +20,8 @@ var (
 	chart   = activity.New("census.chart", Chart, once)
 	publish = activity.New("census.publish", Publish, once)
 
-	once           = activity.Retry(activity.NoRetry)
-	transientRetry = activity.Retry(activity.Exponential{
+	once           = activity.Retry(activity.RetryPolicy{Attempts: 1})
+	transientRetry = activity.Retry(activity.RetryPolicy{
 		First: 200 * time.Millisecond, Max: 5 * time.Second, Attempts: 4,
 	})
 )

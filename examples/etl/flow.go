@@ -25,15 +25,15 @@ var (
 	transform = activity.New("etl.transform", Transform, once)
 	summarize = activity.New("etl.summarize", Summarize, once)
 
-	once      = activity.Retry(activity.NoRetry)
-	diskRetry = activity.Retry(activity.Exponential{First: 100 * time.Millisecond, Max: time.Second, Attempts: 3})
+	once      = activity.Retry(activity.RetryPolicy{Attempts: 1})
+	diskRetry = activity.Retry(activity.RetryPolicy{First: 100 * time.Millisecond, Max: time.Second, Attempts: 3})
 )
 
 // newLoad declares the activity that loads the tables of several files with one call of the loader.
 func newLoad(l *loader) *activity.Activity[Table, FileReport] {
 	return activity.NewBatch("etl.load", l.Load,
 		activity.BatchSize(loadsPerCall), activity.BatchWait(20*time.Millisecond),
-		activity.Limit("etl.warehouse", activity.AtOnce(loadsAtOnce)), diskRetry)
+		activity.Limit("etl.warehouse", activity.LimitConfig{AtOnce: loadsAtOnce}), diskRetry)
 }
 
 // PerFile declares the flow of one file.

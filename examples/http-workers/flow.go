@@ -31,7 +31,7 @@ type Publication struct {
 // The activities have no functions here: the workers in other languages have them.
 var (
 	fetch = activity.Declare[Order, Report]("fetch",
-		activity.Retry(activity.Fixed{Attempts: 3, Delay: 100 * time.Millisecond}))
+		activity.Retry(activity.RetryPolicy{Attempts: 3, First: 100 * time.Millisecond, Factor: 1}))
 	approve = activity.Declare[Report, Approval]("approve")
 	publish = activity.Declare[Publication, string]("publish")
 )

@@ -37,12 +37,14 @@ var (
 
 	// forward are the options of steps that may fail: a refusal by the shop is final, any other error is tried again.
 	forward = []activity.Option{
-		activity.Retry(activity.Exponential{First: 100 * time.Millisecond, Max: 5 * time.Second, Attempts: 5}),
-		activity.RetryExcept(categoryRefused), activity.StartToClose(time.Minute),
+		activity.Retry(activity.RetryPolicy{
+			First: 100 * time.Millisecond, Max: 5 * time.Second, Attempts: 5, Except: []string{categoryRefused},
+		}),
+		activity.StartToClose(time.Minute),
 	}
 	// backward are the options of steps that have to succeed in the end.
 	backward = []activity.Option{
-		activity.Retry(activity.Exponential{First: 100 * time.Millisecond, Max: time.Minute, Attempts: 100}),
+		activity.Retry(activity.RetryPolicy{First: 100 * time.Millisecond, Max: time.Minute, Attempts: 100}),
 		activity.StartToClose(time.Minute),
 	}
 )

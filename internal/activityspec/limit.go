@@ -24,9 +24,6 @@ type Limit struct {
 	// KeyFrom is where the flow's input, which must be JSON then, has the key: the names of nested fields. Empty is one
 	// limit for all.
 	KeyFrom []string
-
-	// Faults are the faults of the options that made the limit; Validate returns them with its own.
-	Faults []error
 }
 
 // MaxLimits bounds the limits of one node, MaxLimitCount the numbers of a limit, maxLimitWindow its Per.
@@ -38,14 +35,14 @@ const (
 
 // Validate returns every fault of s, joined, or nil.
 func (s Limit) Validate() error {
-	errs := slices.Clone(s.Faults)
+	var errs []error
 	if err := CheckName(s.Name); err != nil {
 		errs = append(errs, err)
 	}
 	if s.AtMost < 0 || s.AtMost > MaxLimitCount || s.AtOnce < 0 || s.AtOnce > MaxLimitCount {
 		errs = append(errs, fmt.Errorf("at most %d, at once %d: must be 0 to %d", s.AtMost, s.AtOnce, MaxLimitCount))
 	}
-	if s.AtMost == 0 && s.AtOnce == 0 && len(s.Faults) == 0 {
+	if s.AtMost == 0 && s.AtOnce == 0 {
 		errs = append(errs, errors.New("it allows nothing: at most or at once must be above 0"))
 	}
 	if s.AtMost > 0 && (s.Per < time.Millisecond || s.Per > maxLimitWindow || s.Per%time.Millisecond != 0) {

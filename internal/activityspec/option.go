@@ -2,8 +2,8 @@ package activityspec
 
 import (
 	"errors"
-	"fmt"
 	"math"
+	"time"
 )
 
 // Mark is a parameter of methods that mark option types: a type with such a method is an option of this module.
@@ -26,17 +26,17 @@ func (t Target) AddLimit(l Limit) {
 	t.Limits = append(t.Limits, l)
 }
 
-// NewLimit returns the limit defined by the options, which may be invalid: see Validate.
-func NewLimit[O ~func(*Limit)](name string, opts ...O) Limit {
-	l := Limit{Name: name}
-	for i, opt := range opts {
-		if opt == nil {
-			l.Faults = append(l.Faults, fmt.Errorf("option %d is nil", i+1))
-			continue
-		}
-		opt(&l)
-	}
-	return l
+// LimitConfig is activity.LimitConfig.
+type LimitConfig struct {
+	AtMost  int
+	Per     time.Duration
+	AtOnce  int
+	KeyFrom []string
+}
+
+// NewLimit returns the limit of a config, which may be invalid: see Validate.
+func NewLimit(name string, c LimitConfig) Limit {
+	return Limit{Name: name, AtMost: c.AtMost, Per: Milliseconds(c.Per), AtOnce: c.AtOnce, KeyFrom: c.KeyFrom}
 }
 
 // NewWait returns the wait defined by the options, which may be invalid: see Validate.

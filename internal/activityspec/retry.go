@@ -38,7 +38,7 @@ type RetryPlan struct {
 	JitterPermille int           // thousandths by which a delay may be longer
 }
 
-// NoRetry returns the plan of activity.NoRetry: a single attempt.
+// NoRetry returns the plan of activity.RetryPolicy{Attempts: 1}: a single attempt.
 func NoRetry() RetryPlan {
 	p := DefaultRetry()
 	p.Attempts = 1

@@ -43,8 +43,8 @@ func (r RetryRules) Clone() RetryRules {
 func (r RetryRules) Validate() error {
 	var errs []error
 	if len(r.Only) > 0 && len(r.Except) > 0 {
-		errs = append(errs, errors.New("retry: either name categories that are retried (RetryOnly) or categories that "+
-			"are not (RetryExcept)"))
+		errs = append(errs, errors.New("retry: either name categories that are retried (Only) or categories that "+
+			"are not (Except)"))
 	}
 	names := slices.Concat(r.Only, r.Except)
 	if len(names) > maxRetryCategories {

@@ -23,13 +23,13 @@ func RunPaused(p Pause) fabrictype.Explanation {
 // ActivityPaused explains a node whose activity was paused.
 func ActivityPaused(name string, p Pause) fabrictype.Explanation {
 	return p.of(waitreason.ActivityPaused, name, fmt.Sprintf("activity %q", name),
-		fmt.Sprintf("resume activity %q with flowfabric activity resume or Client.ResumeActivity", name))
+		fmt.Sprintf("resume activity %q with flowfabric activity resume or ActivityRef.Resume", name))
 }
 
 // LanePaused explains a node whose lane was paused.
 func LanePaused(name string, p Pause) fabrictype.Explanation {
 	return p.of(waitreason.LanePaused, name, "lane "+name,
-		"resume lane "+name+" with flowfabric lane resume or Client.ResumeLane")
+		"resume lane "+name+" with flowfabric lane resume or LaneRef.Resume")
 }
 
 // anonymous is the actor of calls that name none.

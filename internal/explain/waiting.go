@@ -141,9 +141,9 @@ func sentence(n enginerpc.DescribedNode, otherwise string) string {
 
 // Remedies that end a wait sooner.
 const (
-	raiseLimit  = "raise the limit with flowfabric limit set or Client.SetLimit, or wait"
-	raiseBudget = "raise the budget with flowfabric budget set or Client.SetBudget, or reset it with flowfabric " +
-		"budget reset or Client.ResetBudget"
+	raiseLimit  = "raise the limit with flowfabric limit set or LimitRef.Set, or wait"
+	raiseBudget = "raise the budget with flowfabric budget set or BudgetRef.Set, or reset it with flowfabric " +
+		"budget reset or BudgetRef.Reset"
 )
 
 func startWorker(lane string) string { return "start a worker on lane " + lane }

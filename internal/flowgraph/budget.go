@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -21,7 +22,7 @@ type Budget struct {
 	// KeyFrom is where the flow's input, which must be JSON then, has the key of a shared budget: the names of nested
 	// fields. Empty is one for all.
 	KeyFrom []string
-	// Limits are its dimensions, by name. A shared budget without any must be created by runtime's Client.CreateBudget.
+	// Limits are its dimensions, by name. A shared budget without any must be created by runtime's BudgetRef.Create.
 	Limits []BudgetLimit
 	// Every is the interval of resets of the usage to 0; 0 is never. Whole milliseconds. Intervals count from the
 	// creation or first use of the budget.
@@ -29,7 +30,7 @@ type Budget struct {
 	// Effect is the consequence of exceeding a hard limit.
 	Effect BudgetEffect
 
-	Faults []error // of the options
+	Faults []error // of the config
 }
 
 // BudgetLimit is one dimension of a budget. Amounts are whole units of the dimension: tokens, calls, hundredths of a
@@ -81,21 +82,17 @@ const (
 	MaxBudgetReset = 366 * 24 * time.Hour
 )
 
-// Limit sets the limit of a dimension to which place points, once.
-func (s *Budget) Limit(dimension, kind string, n int64, place func(*BudgetLimit) *int64) {
-	p := place(s.Dimension(dimension))
-	switch {
-	case *p != 0:
-		s.Faults = append(s.Faults, fmt.Errorf("%s limit of %q is there twice", kind, dimension))
-	case n < 1 || n > maxBudgetLimit:
+// bound sets a limit of a dimension.
+func (s *Budget) bound(dimension, kind string, n int64, place *int64) {
+	if n < 1 || n > maxBudgetLimit {
 		s.Faults = append(s.Faults, fmt.Errorf("%s limit of %q is %d, must be 1 to %d", kind, dimension, n,
 			int64(maxBudgetLimit)))
 	}
-	*p = n
+	*place = n
 }
 
-// Dimension returns the dimension of that name, and adds it where there is none.
-func (s *Budget) Dimension(name string) *BudgetLimit {
+// dimension returns the dimension of that name, and adds it where there is none.
+func (s *Budget) dimension(name string) *BudgetLimit {
 	for i := range s.Limits {
 		if s.Limits[i].Dimension == name {
 			return &s.Limits[i]
@@ -132,7 +129,7 @@ func (s Budget) Validate() error {
 		fault("a budget of scope %s has no key", s.Scope)
 	}
 	if !s.Declares() && (s.Scope != ScopeShared || s.Every != 0) {
-		fault("it has no dimension: it needs HardLimit, SoftLimit or Counted")
+		fault("it has no dimension: it needs Hard, Soft or Counted")
 	}
 	if len(s.Limits) > maxDimensions {
 		fault("%d dimensions, at most %d are allowed", len(s.Limits), maxDimensions)
@@ -261,15 +258,40 @@ func (r *reader) budgets(list []storedBudget) []Budget {
 	return specs
 }
 
-// NewBudget returns the budget defined by the options, which may be invalid: see Validate.
-func NewBudget[O ~func(*Budget)](name string, opts ...O) Budget {
-	s := Budget{Name: name, Scope: ScopeRun, Effect: FailNode}
-	for i, opt := range opts {
-		if opt == nil {
-			s.Faults = append(s.Faults, fmt.Errorf("option %d is nil", i+1))
-			continue
-		}
-		opt(&s)
+// BudgetConfig is flow.BudgetConfig.
+type BudgetConfig[E ~string] struct {
+	Hard       map[string]int64
+	Soft       map[string]int64
+	Counted    []string
+	PerFlow    bool
+	Shared     bool
+	PerKey     []string
+	ResetEvery time.Duration
+	OnExceeded E
+}
+
+// NewBudget returns the budget of a config, which may be invalid: see Validate.
+func NewBudget[E ~string](name string, c BudgetConfig[E]) Budget {
+	s := Budget{
+		Name: name, Scope: ScopeRun, Effect: cmp.Or(BudgetEffect(c.OnExceeded), FailNode), KeyFrom: c.PerKey,
+		Every: activityspec.Milliseconds(c.ResetEvery),
+	}
+	switch shared := c.Shared || len(c.PerKey) > 0; {
+	case shared && c.PerFlow:
+		s.Faults = append(s.Faults, errors.New("PerFlow: must not be set with Shared or PerKey"))
+	case shared:
+		s.Scope = ScopeShared
+	case c.PerFlow:
+		s.Scope = ScopeFlow
+	}
+	for _, dimension := range slices.Sorted(maps.Keys(c.Hard)) {
+		s.bound(dimension, "hard", c.Hard[dimension], &s.dimension(dimension).Hard)
+	}
+	for _, dimension := range slices.Sorted(maps.Keys(c.Soft)) {
+		s.bound(dimension, "soft", c.Soft[dimension], &s.dimension(dimension).Soft)
+	}
+	for _, dimension := range c.Counted {
+		s.dimension(dimension)
 	}
 	slices.SortFunc(s.Limits, func(x, y BudgetLimit) int { return cmp.Compare(x.Dimension, y.Dimension) })
 	return s

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
@@ -291,7 +290,7 @@ func (r *reader) wait(s *storedWait) *WaitSpec {
 		Wait: activityspec.Wait{
 			WaitText: text,
 			Signals:  s.Signals, All: s.All, Count: s.Count, Distinct: s.Distinct, Decisive: s.Decisive,
-			Timeout: r.duration("wait.timeout_ms", s.TimeoutMS), OnTimeout: activity.TimeoutBehavior(s.OnTimeout),
+			Timeout: r.duration("wait.timeout_ms", s.TimeoutMS), OnTimeout: activityspec.TimeoutBehavior(s.OnTimeout),
 		},
 		Collect: s.Collect, Type: s.Type, Timer: s.Timer.spec(),
 	}

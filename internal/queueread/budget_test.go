@@ -33,8 +33,7 @@ func TestBudgetUse(t *testing.T) {
 			}
 			return n, r.Settle(ctx, n)
 		})
-		f := flow.New[int64, int64]("brief", flow.Budget("models", flow.Shared(), flow.HardLimit("tokens", 100),
-			flow.OnExceeded(flow.BlockNodes)))
+		f := flow.New[int64, int64]("brief", flow.Budget("models", flow.BudgetConfig{Hard: map[string]int64{"tokens": 100}, Shared: true, OnExceeded: flow.BlockNodes}))
 		flow.Return(f, flow.Node(f, "step", think, f.Input()))
 		def, err := f.Build()
 		require.NoError(t, err)

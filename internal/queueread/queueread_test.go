@@ -42,8 +42,8 @@ func newQueued(t *testing.T, b *enginetest.Bench) *queued {
 		defer q.mu.Unlock()
 		q.ran = append(q.ran, in.Label)
 		return in.Label, nil
-	}, activity.Retry(activity.NoRetry))
-	require.NoError(t, b.Client.PauseLane(q.ctx, activity.DefaultLane, "test"))
+	}, activity.Retry(activity.RetryPolicy{Attempts: 1}))
+	require.NoError(t, b.Client.Lane(activity.DefaultLane).Pause(q.ctx, "test"))
 	return q
 }
 
@@ -78,7 +78,7 @@ func (q *queued) next(t *testing.T, places int) (runs []string, rules map[string
 func (q *queued) goOn(t *testing.T, nodes int) []string {
 	t.Helper()
 	q.Worker(t, []activity.Handler{q.work}, runtime.WorkerConfig{Concurrency: 1})
-	require.NoError(t, q.Client.ResumeLane(q.ctx, activity.DefaultLane))
+	require.NoError(t, q.Client.Lane(activity.DefaultLane).Resume(q.ctx))
 	enginetest.Eventually(t, func() string {
 		q.mu.Lock()
 		defer q.mu.Unlock()
@@ -181,7 +181,7 @@ func TestLimitUse(t *testing.T) {
 			case <-ctx.Done():
 			}
 			return n, ctx.Err()
-		}, activity.Limit("crm", activity.AtOnce(1)), activity.Retry(activity.NoRetry))
+		}, activity.Limit("crm", activity.LimitConfig{AtOnce: 1}), activity.Retry(activity.RetryPolicy{Attempts: 1}))
 		f := flow.New[int, int]("limited")
 		flow.Return(f, flow.Node(f, "step", held, f.Input()))
 		def, err := f.Build()

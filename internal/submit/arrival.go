@@ -1,11 +1,11 @@
 package submit
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
@@ -20,60 +20,16 @@ const (
 	debounceFull = "debounce_full"
 )
 
-// Errors that [KeyTakenError] and [ThrottledError] match.
-var (
-	ErrKeyTaken  = errors.New("as many runs of the key are open as may be")
-	ErrThrottled = errors.New("as many runs of the key have started as may in the time")
-)
-
-// KeyTakenError is the refusal of a run whose key has no place.
-type KeyTakenError struct {
-	// Key is the key; empty for a rerun.
-	Key string
-	// Run is the id of one of the runs that hold the places.
-	Run string
-}
-
-// Error names the key and the run that holds the place.
-func (e *KeyTakenError) Error() string {
-	if e.Key == "" {
-		return fmt.Sprintf("run %s of the same key is open", e.Run)
-	}
-	return fmt.Sprintf("run %s of key %q is open", e.Run, e.Key)
-}
-
-// Is matches [ErrKeyTaken].
-func (e *KeyTakenError) Is(target error) bool { return target == ErrKeyTaken }
-
-// ThrottledError is the refusal of a run of which too many have started.
-type ThrottledError struct {
-	// Key is the key; empty for a throttle of all runs of the flow.
-	Key string
-	// Until is when the next run may start, by the engine's clock.
-	Until time.Time
-}
-
-// Error names the key and the time.
-func (e *ThrottledError) Error() string {
-	if e.Key == "" {
-		return "the throttle of the flow has room at " + e.Until.UTC().Format(time.RFC3339Nano)
-	}
-	return fmt.Sprintf("the throttle of key %q has room at %s", e.Key, e.Until.UTC().Format(time.RFC3339Nano))
-}
-
-// Is matches [ErrThrottled].
-func (e *ThrottledError) Is(target error) bool { return target == ErrThrottled }
-
 // arrivalError is the error of a run that was refused by its arrival.
 func arrivalError(plan *RunPlan, o enginerpc.SubmissionOutcome) error {
 	switch o.Code {
 	case keyTaken:
-		return &KeyTakenError{Key: plan.Arrival.Key, Run: o.What}
+		return &fabrictype.KeyTakenError{Key: plan.Arrival.Key, Run: o.What}
 	case keyFull:
 		return fmt.Errorf("%w: the queue of key %q has %s runs", engine.ErrTooLarge, plan.Arrival.Key, o.Stored)
 	case throttled:
 		ms, _ := strconv.ParseInt(o.Stored, 10, 64)
-		return &ThrottledError{Key: plan.Arrival.Key, Until: time.UnixMilli(ms)}
+		return &fabrictype.ThrottledError{Key: plan.Arrival.Key, Until: time.UnixMilli(ms)}
 	}
 	if o.Given == "bytes" {
 		return fmt.Errorf("%w: run %s of key %q would have an input of %s bytes, at most %d are allowed",

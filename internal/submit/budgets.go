@@ -12,7 +12,6 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
-	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -30,7 +29,7 @@ var (
 )
 
 // BudgetScope returns the scope of a reference, which follows from its fields: run, flow or shared.
-func BudgetScope(r fabrictype.BudgetRef) flowgraph.BudgetScope {
+func BudgetScope(r fabrictype.BudgetName) flowgraph.BudgetScope {
 	switch {
 	case r.Run != "":
 		return flowgraph.ScopeRun
@@ -41,7 +40,7 @@ func BudgetScope(r fabrictype.BudgetRef) flowgraph.BudgetScope {
 }
 
 // BudgetID returns the id under which the engine keeps the budget of a namespace.
-func BudgetID(namespace keyspace.Namespace, r fabrictype.BudgetRef) enginecore.BudgetID {
+func BudgetID(namespace keyspace.Namespace, r fabrictype.BudgetName) enginecore.BudgetID {
 	switch BudgetScope(r) {
 	case flowgraph.ScopeRun:
 		return keyspace.BudgetIDFor(namespace, string(flowgraph.ScopeRun), r.Flow, r.Run, r.Name)
@@ -61,10 +60,10 @@ type StoredBudget struct {
 	Name      string                `json:"name"`
 	Key       string                `json:"key,omitempty"`
 	// Wide is set on the budget of a run with map or sub-flow nodes, whose child runs use it too.
-	Wide       bool              `json:"wide,omitempty"`
-	Effect     flow.BudgetEffect `json:"effect"`
-	EveryMS    int64             `json:"every,omitempty"`
-	Dimensions []storedDimension `json:"dims,omitempty"`
+	Wide       bool                   `json:"wide,omitempty"`
+	Effect     flowgraph.BudgetEffect `json:"effect"`
+	EveryMS    int64                  `json:"every,omitempty"`
+	Dimensions []storedDimension      `json:"dims,omitempty"`
 	// DeclaredAt is 0 in graphs: then the run was created when the budget was declared.
 	DeclaredAt int64 `json:"at"`
 }
@@ -77,7 +76,7 @@ type storedDimension struct {
 
 // NewStoredBudget returns the stored form of a declared budget, declared now. flowID is the id of the run.
 func NewStoredBudget(
-	namespace keyspace.Namespace, s flowgraph.Budget, ref fabrictype.BudgetRef, flowID enginecore.FlowID,
+	namespace keyspace.Namespace, s flowgraph.Budget, ref fabrictype.BudgetName, flowID enginecore.FlowID,
 ) StoredBudget {
 	b := StoredBudget{
 		ID: BudgetID(namespace, ref), Scope: BudgetScope(ref), Name: s.Name, Key: strings.Map(printable, ref.Key),
@@ -142,7 +141,7 @@ func budgetsOf(
 ) ([]StoredBudget, error) {
 	var list []StoredBudget
 	for _, s := range g.Budgets {
-		ref := fabrictype.BudgetRef{Name: s.Name}
+		ref := fabrictype.BudgetName{Name: s.Name}
 		switch {
 		case s.Scope == flowgraph.ScopeRun:
 			ref.Flow, ref.Run = g.Name, runID
@@ -183,7 +182,7 @@ func encodeBudgets(list []StoredBudget) []enginerpc.SubmitBudget {
 	var blocking []string
 	for _, b := range list {
 		// Whether one that is not declared here blocks is only known where it was created.
-		if b.Effect == flow.BlockNodes || !b.Declares() {
+		if b.Effect == flowgraph.BlockNodes || !b.Declares() {
 			blocking = append(blocking, string(b.ID))
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
@@ -57,23 +56,23 @@ func encodeCondition(w activityspec.Wait, about []byte) []byte {
 }
 
 // TimeoutBehaviors maps the behavior after a timeout to the term of the contract. [TimeoutBehavior] is the reverse.
-var TimeoutBehaviors = map[activity.TimeoutBehavior]string{
-	"":                       "fail", // without a timeout it does not matter
-	activity.FailOnTimeout:   "fail",
-	activity.CancelOnTimeout: "cancel",
-	activity.ExpireOnTimeout: "expire",
-	activity.ResumeOnTimeout: "auto_resume_with_timeout_signal",
-	activity.Escalate:        "escalate",
+var TimeoutBehaviors = map[activityspec.TimeoutBehavior]string{
+	"":                           "fail", // without a timeout it does not matter
+	activityspec.FailOnTimeout:   "fail",
+	activityspec.CancelOnTimeout: "cancel",
+	activityspec.ExpireOnTimeout: "expire",
+	activityspec.ResumeOnTimeout: "auto_resume_with_timeout_signal",
+	activityspec.Escalate:        "escalate",
 }
 
 // TimeoutBehavior returns the behavior that a term of the contract denotes; an unknown term is returned as it is.
-func TimeoutBehavior(word string) activity.TimeoutBehavior {
+func TimeoutBehavior(word string) activityspec.TimeoutBehavior {
 	for behavior, w := range TimeoutBehaviors {
 		if w == word && behavior != "" {
 			return behavior
 		}
 	}
-	return activity.TimeoutBehavior(word)
+	return activityspec.TimeoutBehavior(word)
 }
 
 // storedWait is the form in which a submission carries a waitpoint node.

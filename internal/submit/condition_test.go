@@ -30,7 +30,7 @@ func TestConditions(t *testing.T) {
 			require.JSONEq(t, tc.want, string(EncodeCondition(w)))
 		})
 	}
-	for _, b := range []activity.TimeoutBehavior{activity.FailOnTimeout, activity.CancelOnTimeout, activity.ExpireOnTimeout, activity.ResumeOnTimeout, activity.Escalate} {
+	for _, b := range []activityspec.TimeoutBehavior{activityspec.FailOnTimeout, activityspec.CancelOnTimeout, activityspec.ExpireOnTimeout, activityspec.ResumeOnTimeout, activityspec.Escalate} {
 		require.Equal(t, b, TimeoutBehavior(TimeoutBehaviors[b]))
 	}
 }

@@ -71,7 +71,7 @@ func (s *Submitter) sendRerunCall(ctx context.Context, call enginerpc.RerunCall)
 		case errors.Is(err, errorcode.FlowNotTerminal), errors.Is(err, enginecore.ErrExecutionNotTerminal):
 			return "", engine.ErrRunOpen
 		case errors.As(err, &refusal) && refusal.Code == errorcode.RunKeyTaken:
-			return "", &KeyTakenError{Run: refusal.Detail("run_id")}
+			return "", &fabrictype.KeyTakenError{Run: refusal.Detail("run_id")}
 		case errors.As(err, &refusal) && refusal.Code == enginecore.ErrMaxReplaysExhausted:
 			return "", fmt.Errorf("%w: node %s has been run again %s times", engine.ErrRerunLimit,
 				refusal.Detail("node"), refusal.Detail("replays"))

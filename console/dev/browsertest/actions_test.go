@@ -198,7 +198,7 @@ func TestScheduleIsEdited(t *testing.T) {
 		w.press("Save schedule")
 		w.gone("dialog")
 		w.shows("0 6 * * 1, Europe/Berlin")
-		s, err := p.client.DescribeSchedule(t.Context(), "nightly")
+		s, err := p.client.Schedule("nightly").Describe(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, fabrictype.OverlapQueue, s.Overlap)
 		require.Equal(t, 3, s.QueueLimit)
@@ -225,7 +225,7 @@ func TestScheduleIsEdited(t *testing.T) {
 // inputOf returns the input of the runs of a schedule.
 func (p *place) inputOf(t *testing.T, schedule string) string {
 	t.Helper()
-	v, err := p.client.ScheduleInput(t.Context(), schedule)
+	v, err := p.client.Schedule(schedule).Input(t.Context())
 	require.NoError(t, err)
 	return string(v.Bytes())
 }
@@ -273,8 +273,8 @@ func TestBudgetActivityAndFlowActions(t *testing.T) {
 	eachEngine(t, func(t *testing.T, start opener) {
 		p := start()
 		ctx := t.Context()
-		require.NoError(t, p.client.CreateBudget(ctx, fabrictype.BudgetRef{Name: "models"}, flow.HardLimit("tokens", 1000)))
-		require.NoError(t, p.client.PauseActivity(ctx, "claims.bank", "bank is down"))
+		require.NoError(t, p.client.Budget(fabrictype.BudgetName{Name: "models"}).Create(ctx, flow.BudgetConfig{Hard: map[string]int64{"tokens": 1000}}))
+		require.NoError(t, p.client.Activity("claims.bank").Pause(ctx, "bank is down"))
 		w := open(t, p.url)
 		w.goTo("budgets")
 		w.see(`[data-budget="models"]`)

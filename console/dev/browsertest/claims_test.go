@@ -50,7 +50,7 @@ type desk struct {
 
 func (d *desk) handlers(t *testing.T) []activity.Handler {
 	t.Helper()
-	none := activity.Retry(activity.NoRetry)
+	none := activity.Retry(activity.RetryPolicy{Attempts: 1})
 	list := activity.New("claims.pages", func(_ context.Context, c claim) ([]int, error) { return numbers(c.Pages), nil })
 	scan := activity.New("claims.scan", func(_ context.Context, page int) (int, error) { return page, nil })
 	tries := map[string]int{}
@@ -63,12 +63,12 @@ func (d *desk) handlers(t *testing.T) []activity.Handler {
 			return c, err
 		}
 		for _, word := range []string{"The ", "photos ", "show ", "a ", "dented ", "door.\n", "No ", "other ", "damage."} {
-			if err := activity.Emit(ctx, "text", word); err != nil {
+			if err := activity.Emit(ctx, activity.Frame{Kind: "text", Payload: word}); err != nil {
 				return c, err
 			}
 		}
 		return c, nil
-	}, activity.Retry(activity.Fixed{Attempts: 3, Delay: time.Millisecond}))
+	}, activity.Retry(activity.RetryPolicy{Attempts: 3, First: time.Millisecond, Factor: 1}))
 	score := activity.New("claims.score", func(_ context.Context, c claim) (claim, error) { return c, nil })
 	parts := activity.New("claims.parts", func(_ context.Context, c claim) ([]int, error) { return numbers(c.Parts), nil })
 	price := activity.New("claims.price", func(ctx context.Context, n int) (int, error) {
@@ -88,7 +88,7 @@ func (d *desk) handlers(t *testing.T) []activity.Handler {
 		default:
 			return false, activity.RetryAfter(errors.New("503 from bank-api\nretry later"), 10*time.Minute)
 		}
-	}, activity.Retry(activity.Fixed{Attempts: 5, Delay: time.Minute}))
+	}, activity.Retry(activity.RetryPolicy{Attempts: 5, First: time.Minute, Factor: 1}))
 	settle := activity.New("claims.settle", func(_ context.Context, s settlement) (string, error) {
 		if s.Verdict.Reason == "fail" {
 			return "", activity.Category(activity.NonRetryable(errors.New("card_declined")), "payment")
@@ -101,7 +101,7 @@ func (d *desk) handlers(t *testing.T) []activity.Handler {
 		activity.Capabilities("gpu"))
 
 	f := flow.New[claim, string]("claims.assess", flow.Describe("Reads a claim, prices the parts, asks a senior adjuster, and settles."),
-		flow.Tag("claims.kind", "vehicle"), flow.Budget("models", flow.HardLimit("tokens", 10_000), flow.SoftLimit("tokens", 8_000)))
+		flow.Tag("claims.kind", "vehicle"), flow.Budget("models", flow.BudgetConfig{Hard: map[string]int64{"tokens": 10_000}, Soft: map[string]int64{"tokens": 8_000}}))
 	pages := flow.Map(f, "pages", scan, flow.Node(f, "split", list, f.Input()))
 	policy := flow.Node(f, "policy", score, f.Input())
 	extracted := flow.Node(f, "extract", extract, policy, flow.After(pages))
@@ -139,7 +139,7 @@ func (d *desk) capacity(t *testing.T) []activity.Handler {
 		case <-ctx.Done():
 			return "", ctx.Err()
 		}
-	}, activity.Limit("parts-api", activity.AtOnce(2)))
+	}, activity.Limit("parts-api", activity.LimitConfig{AtOnce: 2}))
 	f := flow.New[claim, string]("parts.order", flow.Describe("Orders parts, two at once."))
 	flow.Return(f, flow.Node(f, "order", call, f.Input()))
 	def, err := f.Build()
@@ -173,10 +173,10 @@ func (d *desk) spending(t *testing.T) []activity.Handler {
 			return "", ctx.Err()
 		}
 		return c.Claim, r.Settle(ctx, int64(c.Amount)/2)
-	}, activity.Retry(activity.NoRetry))
+	}, activity.Retry(activity.RetryPolicy{Attempts: 1}))
 	f := flow.New[claim, string]("models.answer", flow.Describe("Answers questions about a claim."),
-		flow.Budget("words", flow.Shared(), flow.HardLimit("words", 500), flow.OnExceeded(flow.BlockNodes)),
-		flow.Budget("calls", flow.PerKey("claim"), flow.HardLimit("calls", 20)))
+		flow.Budget("words", flow.BudgetConfig{Hard: map[string]int64{"words": 500}, Shared: true, OnExceeded: flow.BlockNodes}),
+		flow.Budget("calls", flow.BudgetConfig{Hard: map[string]int64{"calls": 20}, PerKey: []string{"claim"}}))
 	flow.Return(f, flow.Node(f, "write", answer, f.Input()))
 	def, err := f.Build()
 	require.NoError(t, err)

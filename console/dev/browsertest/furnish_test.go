@@ -17,7 +17,7 @@ import (
 func (p *place) furnish(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()
-	require.NoError(t, p.client.SetLimit(ctx, "parts-api", "", activity.AtOnce(2)))
+	require.NoError(t, p.client.Limit("parts-api", "").Set(ctx, activity.LimitConfig{AtOnce: 2}))
 	p.queue(t)
 	p.spend(t, 300, 150, 80)
 	p.settled(t, "CLM-20931")
@@ -33,8 +33,7 @@ func (p *place) furnish(t *testing.T) {
 	_, err = runtime.Schedule(ctx, p.client, "nightly", p.claims, claim{Claim: "nightly", Pages: 1},
 		runtime.ScheduleConfig{Cron: "30 2 * * *", TimeZone: "Europe/Berlin"})
 	require.NoError(t, err)
-	require.NoError(t, p.client.CreateBudget(ctx, fabrictype.BudgetRef{Name: "models"},
-		flow.HardLimit("tokens", 1_000_000), flow.SoftLimit("tokens", 800_000), flow.ResetEvery(time.Hour)))
+	require.NoError(t, p.client.Budget(fabrictype.BudgetName{Name: "models"}).Create(ctx, flow.BudgetConfig{Hard: map[string]int64{"tokens": 1_000_000}, Soft: map[string]int64{"tokens": 800_000}, ResetEvery: time.Hour}))
 }
 
 // spend starts runs that reserve amounts of a shared budget of 500.

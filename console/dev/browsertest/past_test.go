@@ -39,7 +39,7 @@ func TestPagesShowTheLastHour(t *testing.T) {
 	eachEngine(t, func(t *testing.T, start opener) {
 		p := start(func(c *server.Config) { c.SampleEvery = 200 * time.Millisecond })
 		p.queue(t)
-		require.NoError(t, p.client.CreateBudget(t.Context(), fabrictype.BudgetRef{Name: "calm"}, flow.HardLimit("tokens", 100)))
+		require.NoError(t, p.client.Budget(fabrictype.BudgetName{Name: "calm"}).Create(t.Context(), flow.BudgetConfig{Hard: map[string]int64{"tokens": 100}}))
 		p.sampled(t, "lanes/models/history", 2)
 		p.sampled(t, "budgets/calm/history", 6)
 		w := open(t, p.url)

@@ -23,7 +23,7 @@ func TestLanePageShowsOrder(t *testing.T) {
 		w.shows("Fair turn of borealis")
 		require.Equal(t, "turn", evaluate[string](w, `document.querySelector('tr[data-place="1"]').dataset.rule`))
 		w.shows("one order for the whole lane")
-		require.NoError(t, p.client.PauseLane(t.Context(), "models", "too dear"))
+		require.NoError(t, p.client.Lane("models").Pause(t.Context(), "too dear"))
 		w.shows("The lane is paused: nothing is claimed until it is resumed.")
 		w.press("brief-3")
 		w.see(`.runhead`)
@@ -35,7 +35,7 @@ func TestLanePageShowsOrder(t *testing.T) {
 func TestLimitPageListsHoldersAndWaiting(t *testing.T) {
 	eachEngine(t, func(t *testing.T, start opener) {
 		p := start()
-		require.NoError(t, p.client.SetLimit(t.Context(), "parts-api", "", activity.AtOnce(2)))
+		require.NoError(t, p.client.Limit("parts-api", "").Set(t.Context(), activity.LimitConfig{AtOnce: 2}))
 		p.queue(t)
 		w := open(t, p.url)
 		w.goTo("limits")
@@ -45,7 +45,7 @@ func TestLimitPageListsHoldersAndWaiting(t *testing.T) {
 		w.await(`document.querySelectorAll("tr[data-use=waiter]").length === 2`)
 		w.press("Change…")
 		w.see("dialog[open]")
-		require.NoError(t, p.client.SetLimit(t.Context(), "parts-api", "", activity.AtOnce(3)))
+		require.NoError(t, p.client.Limit("parts-api", "").Set(t.Context(), activity.LimitConfig{AtOnce: 3}))
 		w.fill("at_once", "4")
 		w.tolerate() // the browser notes the refusal
 		w.press("Set limit")
@@ -66,8 +66,8 @@ func TestBudgetPageListsSpending(t *testing.T) {
 		p := start()
 		ctx := t.Context()
 		p.settled(t, "CLM-1")
-		shared := fabrictype.BudgetRef{Name: "shared"}
-		require.NoError(t, p.client.CreateBudget(ctx, shared, flow.HardLimit("tokens", 1_000_000), flow.ResetEvery(time.Hour)))
+		shared := fabrictype.BudgetName{Name: "shared"}
+		require.NoError(t, p.client.Budget(shared).Create(ctx, flow.BudgetConfig{Hard: map[string]int64{"tokens": 1_000_000}, ResetEvery: time.Hour}))
 		w := open(t, p.url)
 		w.goTo("budgets")
 		w.see(`tr[data-spender="CLM-1"]`)
@@ -76,7 +76,7 @@ func TestBudgetPageListsSpending(t *testing.T) {
 		w.shows("Too early to tell how long it lasts.")
 		w.press("Change…")
 		w.see("dialog[open]")
-		require.NoError(t, p.client.SetBudget(ctx, shared, flow.HardLimit("tokens", 3_000_000)))
+		require.NoError(t, p.client.Budget(shared).Set(ctx, flow.BudgetConfig{Hard: map[string]int64{"tokens": 3_000_000}}))
 		w.tolerate() // the browser notes the refusal
 		w.fill("hard-tokens", "2000000")
 		w.press("Set budget")
@@ -86,7 +86,7 @@ func TestBudgetPageListsSpending(t *testing.T) {
 		w.press("Set budget")
 		w.gone("dialog")
 		w.shows("of 2,000,000 spent")
-		now, err := p.client.Budget(ctx, shared)
+		now, err := p.client.Budget(shared).Describe(ctx)
 		require.NoError(t, err)
 		require.EqualValues(t, flow.BlockNodes, now.Effect)
 		require.Equal(t, 2*time.Hour, now.ResetEvery.Duration)

@@ -87,7 +87,7 @@ type consent struct {
 func everything(t *testing.T) *flow.Definition[order, int] {
 	t.Helper()
 	first := activity.New("first", func(ctx context.Context, o order) ([]string, error) {
-		if err := activity.Emit(ctx, "line", []byte("working")); err != nil {
+		if err := activity.Emit(ctx, activity.Frame{Kind: "line", Payload: []byte("working")}); err != nil {
 			return nil, err
 		}
 		if err := activity.ReportUsage(ctx, "pages", 3); err != nil {
@@ -97,11 +97,11 @@ func everything(t *testing.T) *flow.Definition[order, int] {
 			return nil, errors.New("the first attempt fails")
 		}
 		return o.Items, nil
-	}, activity.Retry(activity.Fixed{Delay: time.Millisecond}))
+	}, activity.Retry(activity.RetryPolicy{First: time.Millisecond, Factor: 1}))
 	one := activity.New("one", func(_ context.Context, s string) (int, error) { return len(s), nil },
-		activity.Limit("api", activity.AtMost(1000, time.Second), activity.AtOnce(2)))
+		activity.Limit("api", activity.LimitConfig{AtMost: 1000, Per: time.Second, AtOnce: 2}))
 	last := activity.New("last", func(_ context.Context, n []int) (int, error) { return len(n), nil })
-	f := flow.New[order, int]("everything", flow.Budget("plan", flow.PerKey("tenant"), flow.HardLimit("pages", 1000)),
+	f := flow.New[order, int]("everything", flow.Budget("plan", flow.BudgetConfig{Hard: map[string]int64{"pages": 1000}, PerKey: []string{"tenant"}}),
 		flow.FairBy("tenant"), flow.Tag("team.name", "a"), flow.Retention(time.Hour), flow.Deadline(time.Hour))
 	listed := flow.Node(f, "first", first, f.Input())
 	ok := flow.Waitpoint[consent](f, "ok", activity.Signals("yes"), flow.After(listed))
@@ -154,7 +154,7 @@ func TestApplication(t *testing.T) {
 func operate(ctx context.Context, t *testing.T, b *enginetest.Bench, def *flow.Definition[order, int], in order) {
 	t.Helper()
 	c := b.Client
-	require.NoError(t, c.PauseLane(ctx, "default", "r"))
+	require.NoError(t, c.Lane("default").Pause(ctx, "r"))
 	run, err := runtime.Start(ctx, c, def, in, runtime.WithID("cancelled"))
 	require.NoError(t, err)
 	require.NoError(t, c.Run("everything", "cancelled").Pause(ctx, "r"))
@@ -163,24 +163,24 @@ func operate(ctx context.Context, t *testing.T, b *enginetest.Bench, def *flow.D
 	require.NoError(t, err)
 	require.NoError(t, c.Run("everything", "cancelled").Resume(ctx))
 	require.NoError(t, c.Run("everything", "cancelled").Cancel(ctx, "r"))
-	require.NoError(t, c.ResumeLane(ctx, "default"))
+	require.NoError(t, c.Lane("default").Resume(ctx))
 	_, err = run.Result(ctx)
 	require.Error(t, err)
 	require.NoError(t, c.Run("everything", "cancelled").Rerun(ctx, fabrictype.RerunAll))
 	require.NoError(t, c.Run("everything", "cancelled").Cancel(ctx, "r"))
-	require.NoError(t, c.SetBudget(ctx, fabrictype.BudgetRef{Name: "plan", Key: "acme"}, flow.HardLimit("pages", 2000)))
-	require.NoError(t, c.ResetBudget(ctx, fabrictype.BudgetRef{Name: "plan", Key: "acme"}))
-	require.NoError(t, c.SetLimit(ctx, "api", "", activity.AtMost(10, time.Second)))
+	require.NoError(t, c.Budget(fabrictype.BudgetName{Name: "plan", Key: "acme"}).Set(ctx, flow.BudgetConfig{Hard: map[string]int64{"pages": 2000}}))
+	require.NoError(t, c.Budget(fabrictype.BudgetName{Name: "plan", Key: "acme"}).Reset(ctx))
+	require.NoError(t, c.Limit("api", "").Set(ctx, activity.LimitConfig{AtMost: 10, Per: time.Second}))
 	_, err = b.Engine.RotateSecrets(ctx, time.Minute)
 	require.NoError(t, err)
 	_, err = c.StartBulkJob(ctx, runtime.RunQuery{Flow: "none"}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, runtime.BulkOptions{ID: "purge"})
 	require.NoError(t, err)
-	require.NoError(t, c.StopBulkJob(ctx, "purge"))
+	require.NoError(t, c.BulkJob("purge").Stop(ctx))
 	_, err = runtime.Schedule(ctx, c, "nightly", def, in, runtime.ScheduleConfig{Every: time.Hour})
 	require.NoError(t, err)
-	_, err = c.TriggerSchedule(ctx, "nightly")
+	_, err = c.Schedule("nightly").Trigger(ctx)
 	require.NoError(t, err)
-	require.NoError(t, c.DeleteSchedule(ctx, "nightly"))
+	require.NoError(t, c.Schedule("nightly").Delete(ctx))
 }
 
 // look calls all reading operations.
@@ -326,12 +326,12 @@ func TestApplicationWithoutLibrary(t *testing.T) {
 			missing(err)
 			deploy()
 			b := enginetest.Open(t, kind, app, prefix)
-			require.NoError(t, b.Client.PauseLane(ctx, "default", ""))
+			require.NoError(t, b.Client.Lane("default").Pause(ctx, ""))
 			require.NoError(t, operator.Do(ctx, operator.B().FunctionFlush().Sync().Build()).Error())
-			missing(b.Client.ResumeLane(ctx, "default"))
+			missing(b.Client.Lane("default").Resume(ctx))
 			missing(b.Engine.Check(ctx))
 			deploy()
-			require.NoError(t, b.Client.ResumeLane(ctx, "default"))
+			require.NoError(t, b.Client.Lane("default").Resume(ctx))
 		})
 	}
 }

@@ -151,7 +151,7 @@ func TestCrashBeforeGateIsPublished(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		const width = 230 // more than one call releases
-		def := fan(t, "gated", idle("idle"), width, flow.Budget("calls", flow.HardLimit("calls", 5), flow.OnExceeded(flow.BlockNodes)))
+		def := fan(t, "gated", idle("idle"), width, flow.Budget("calls", flow.BudgetConfig{Hard: map[string]int64{"calls": 5}, OnExceeded: flow.BlockNodes}))
 		run := start(ctx, t, b, def, "x")
 		x := newBrittle(ctx, t, b, run)
 		reply := x.use("report", 5)
@@ -193,7 +193,7 @@ func TestCrashBeforeBreachIsApplied(t *testing.T) {
 			enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 				ctx := enginetest.Context(t)
 				def := fan(t, "owed", idle("idle"), 1,
-					flow.Budget("calls", flow.SoftLimit("calls", 3), flow.HardLimit("calls", 5), flow.OnExceeded(flow.CancelRun)))
+					flow.Budget("calls", flow.BudgetConfig{Hard: map[string]int64{"calls": 5}, Soft: map[string]int64{"calls": 3}, OnExceeded: flow.CancelRun}))
 				run := start(ctx, t, b, def, "x")
 				x := newBrittle(ctx, t, b, run)
 				require.Len(t, x.use("report", 4).Owed, 1)
@@ -227,7 +227,7 @@ func TestReservationOfDeadWorker(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		def := fan(t, "dead", idle("idle"), 2, flow.Budget("calls", flow.HardLimit("calls", 5), flow.OnExceeded(flow.BlockNodes)))
+		def := fan(t, "dead", idle("idle"), 2, flow.Budget("calls", flow.BudgetConfig{Hard: map[string]int64{"calls": 5}, OnExceeded: flow.BlockNodes}))
 		run := start(ctx, t, b, def, "x")
 		x := newBrittle(ctx, t, b, run)
 		claim := enginerpc.ClaimCall{Partition: x.part, ClaimRequest: enginerpc.ClaimRequest{
@@ -267,7 +267,7 @@ func TestBudgetOfPurgedRun(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		def := fan(t, "purged", idle("idle"), 1, flow.Budget("calls", flow.HardLimit("calls", 5)))
+		def := fan(t, "purged", idle("idle"), 1, flow.Budget("calls", flow.BudgetConfig{Hard: map[string]int64{"calls": 5}}))
 		run := start(ctx, t, b, def, "x")
 		x := newBrittle(ctx, t, b, run)
 		x.use("report", 1)
@@ -299,7 +299,7 @@ func TestPeriodicReset(t *testing.T) {
 		const every = 200 * time.Millisecond
 		a := activity.New("spend", func(ctx context.Context, in string) (string, error) { return in, activity.ReportUsage(ctx, "calls", 1) })
 		def := fan(t, "periodic", a, 5,
-			flow.Budget("calls", flow.HardLimit("calls", 2), flow.ResetEvery(every), flow.OnExceeded(flow.BlockNodes)))
+			flow.Budget("calls", flow.BudgetConfig{Hard: map[string]int64{"calls": 2}, ResetEvery: every, OnExceeded: flow.BlockNodes}))
 		work(t, b, def)
 		b.Keeper(t)
 		begun := time.Now()
@@ -307,13 +307,13 @@ func TestPeriodicReset(t *testing.T) {
 		_, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, time.Since(begun), 2*every, "five calls need three times")
-		s, err := b.Client.Budget(ctx, fabrictype.BudgetRef{Name: "calls", Flow: "periodic", Run: run.ID()})
+		s, err := b.Client.Budget(fabrictype.BudgetName{Name: "calls", Flow: "periodic", Run: run.ID()}).Describe(ctx)
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, s.Resets, 2)
 		require.Equal(t, every, s.ResetEvery.Duration)
 		// A manual reset does not move the times of later resets.
-		require.NoError(t, b.Client.ResetBudget(ctx, s.BudgetRef))
-		later, err := b.Client.Budget(ctx, s.BudgetRef)
+		require.NoError(t, b.Client.Budget(s.BudgetName).Reset(ctx))
+		later, err := b.Client.Budget(s.BudgetName).Describe(ctx)
 		require.NoError(t, err)
 		require.Greater(t, later.Resets, s.Resets)
 		require.Zero(t, later.ResetsAt.Sub(s.ResetsAt)%every)

@@ -43,9 +43,9 @@ func TestUseThroughLostReplies(t *testing.T) {
 			}
 			settled.Add(n)
 			return in, nil
-		}, activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 100}))
-		def := fan(t, "faulty", a, width, flow.Budget("all", flow.PerFlow(), flow.Counted("tokens")),
-			flow.Budget("gate", flow.PerFlow(), flow.HardLimit("tokens", hard), flow.OnExceeded(flow.BlockNodes), flow.ResetEvery(flowgraph.MinBudgetReset)))
+		}, activity.Retry(activity.RetryPolicy{First: time.Millisecond, Attempts: 100}))
+		def := fan(t, "faulty", a, width, flow.Budget("all", flow.BudgetConfig{Counted: []string{"tokens"}, PerFlow: true}),
+			flow.Budget("gate", flow.BudgetConfig{Hard: map[string]int64{"tokens": hard}, PerFlow: true, ResetEvery: flowgraph.MinBudgetReset, OnExceeded: flow.BlockNodes}))
 		keeper := b.Keeper(t)
 		worker := far.Worker(t, def.Handlers(), runtime.WorkerConfig{Lease: 3 * time.Second})
 		var started []*runtime.Run[string]
@@ -53,13 +53,13 @@ func TestUseThroughLostReplies(t *testing.T) {
 			started = append(started, start(ctx, t, b, def, fmt.Sprint(i)))
 		}
 		stopped := far.Worker(t, def.Handlers(), runtime.WorkerConfig{Lease: 3 * time.Second, Grace: -1})
-		gate, all := fabrictype.BudgetRef{Name: "gate", Flow: "faulty"}, fabrictype.BudgetRef{Name: "all", Flow: "faulty"}
+		gate, all := fabrictype.BudgetName{Name: "gate", Flow: "faulty"}, fabrictype.BudgetName{Name: "all", Flow: "faulty"}
 		watching, stop := context.WithCancel(ctx)
 		watched := make(chan struct{})
 		go func() {
 			defer close(watched)
 			for watching.Err() == nil {
-				if s, err := b.Client.Budget(watching, gate); err == nil {
+				if s, err := b.Client.Budget(gate).Describe(watching); err == nil {
 					x := s.Amount("tokens")
 					assert.LessOrEqual(t, x.Spent+x.Reserved, int64(hard))
 				}

@@ -45,9 +45,9 @@ func start(ctx context.Context, t *testing.T, b *enginetest.Bench, def *flow.Def
 	return run
 }
 
-func amountOf(ctx context.Context, t *testing.T, b *enginetest.Bench, ref fabrictype.BudgetRef, dimension string) fabrictype.BudgetAmount {
+func amountOf(ctx context.Context, t *testing.T, b *enginetest.Bench, ref fabrictype.BudgetName, dimension string) fabrictype.BudgetAmount {
 	t.Helper()
-	s, err := b.Client.Budget(ctx, ref)
+	s, err := b.Client.Budget(ref).Describe(ctx)
 	require.NoError(t, err)
 	return s.Amount(dimension)
 }
@@ -83,7 +83,7 @@ func TestParallelNodesDoNotOvershoot(t *testing.T) {
 			mu.Unlock()
 			return "done", r.Settle(ctx, 20)
 		})
-		def := fan(t, "reserving", a, 12, flow.Budget("llm", flow.HardLimit("tokens", hard)))
+		def := fan(t, "reserving", a, 12, flow.Budget("llm", flow.BudgetConfig{Hard: map[string]int64{"tokens": hard}}))
 		work(t, b, def)
 		b.Keeper(t)
 		run := start(ctx, t, b, def, "x")
@@ -93,9 +93,9 @@ func TestParallelNodesDoNotOvershoot(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, d.Budgets, 1)
 		require.Equal(t, fabrictype.BudgetAmount{Budget: "llm", Dimension: "tokens", Spent: spent, Hard: hard}, d.Budgets[0].Amount("tokens"))
-		require.Equal(t, fabrictype.BudgetRef{Name: "llm", Flow: "reserving", Run: run.ID()}, d.Budgets[0].BudgetRef)
+		require.Equal(t, fabrictype.BudgetName{Name: "llm", Flow: "reserving", Run: run.ID(), FlowID: string(run.FlowID())}, d.Budgets[0].BudgetName)
 		require.NoError(t, run.Purge(ctx))
-		_, err = b.Client.Budget(ctx, d.Budgets[0].BudgetRef)
+		_, err = b.Client.Budget(d.Budgets[0].BudgetName).Describe(ctx)
 		require.ErrorIs(t, err, runtime.ErrBudgetNotFound)
 		b.Settle(t)
 	})
@@ -116,8 +116,8 @@ func TestBreachesAreReported(t *testing.T) {
 				}
 			}
 			return in, nil
-		}, activity.Retry(activity.Exponential{Attempts: 5}))
-		def := fan(t, "breaching", a, 1, flow.Budget("llm", flow.HardLimit("tokens", 100), flow.SoftLimit("tokens", 80)))
+		}, activity.Retry(activity.RetryPolicy{Attempts: 5}))
+		def := fan(t, "breaching", a, 1, flow.Budget("llm", flow.BudgetConfig{Hard: map[string]int64{"tokens": 100}, Soft: map[string]int64{"tokens": 80}}))
 		var breaches []fabrictype.BudgetBreach
 		work(t, b, def, runtime.WorkerConfig{
 			OnBudget: func(_ context.Context, x fabrictype.BudgetBreach) { breaches = append(breaches, x) },
@@ -145,7 +145,7 @@ func TestBreachesAreReported(t *testing.T) {
 		require.False(t, breaches[0].Hard)
 		require.True(t, breaches[1].Hard)
 		require.EqualValues(t, 30, breaches[1].Asked)
-		require.EqualValues(t, 85, amountOf(ctx, t, b, fabrictype.BudgetRef{Name: "llm", Flow: "breaching", Run: run.ID()}, "tokens").Spent)
+		require.EqualValues(t, 85, amountOf(ctx, t, b, fabrictype.BudgetName{Name: "llm", Flow: "breaching", Run: run.ID()}, "tokens").Spent)
 		b.Settle(t)
 	})
 }
@@ -158,7 +158,7 @@ func TestBreachCancels(t *testing.T) {
 		a := activity.New("report", func(ctx context.Context, in string) (string, error) {
 			return in, activity.ReportUsage(ctx, "calls", 2)
 		})
-		def := fan(t, "cancelled", a, 1, flow.Budget("calls", flow.HardLimit("calls", 1), flow.OnExceeded(flow.CancelRun)))
+		def := fan(t, "cancelled", a, 1, flow.Budget("calls", flow.BudgetConfig{Hard: map[string]int64{"calls": 1}, OnExceeded: flow.CancelRun}))
 		work(t, b, def)
 		b.Keeper(t)
 		run := start(ctx, t, b, def, "x")
@@ -186,10 +186,10 @@ func TestBlockedNodesWait(t *testing.T) {
 			order = append(order, in)
 			return in, nil
 		})
-		def := fan(t, "blocked", a, 1, flow.Budget("shared", flow.PerFlow(), flow.HardLimit("calls", 3), flow.OnExceeded(flow.BlockNodes)))
+		def := fan(t, "blocked", a, 1, flow.Budget("shared", flow.BudgetConfig{Hard: map[string]int64{"calls": 3}, PerFlow: true, OnExceeded: flow.BlockNodes}))
 		work(t, b, def, runtime.WorkerConfig{Concurrency: 1})
 		b.Keeper(t)
-		ref := fabrictype.BudgetRef{Name: "shared", Flow: "blocked"}
+		ref := fabrictype.BudgetName{Name: "shared", Flow: "blocked"}
 		var runs []*runtime.Run[string]
 		for i := range 8 {
 			runs = append(runs, start(ctx, t, b, def, fmt.Sprint(i)))
@@ -214,12 +214,12 @@ func TestBlockedNodesWait(t *testing.T) {
 			})
 		}
 		awaitBlocked(5)
-		s, err := b.Client.Budget(ctx, ref)
+		s, err := b.Client.Budget(ref).Describe(ctx)
 		require.NoError(t, err)
 		require.Equal(t, `budget "shared": 3 of 3 calls used`, s.UsedUp)
-		require.NoError(t, b.Client.ResetBudget(ctx, ref))
+		require.NoError(t, b.Client.Budget(ref).Reset(ctx))
 		awaitBlocked(2)
-		require.NoError(t, b.Client.SetBudget(ctx, ref, flow.HardLimit("calls", 6), flow.OnExceeded(flow.BlockNodes)))
+		require.NoError(t, b.Client.Budget(ref).Set(ctx, flow.BudgetConfig{Hard: map[string]int64{"calls": 6}, OnExceeded: flow.BlockNodes}))
 		for _, run := range runs {
 			_, err := run.Result(ctx)
 			require.NoError(t, err)
@@ -246,8 +246,8 @@ func TestReservation_NodeWaitsForAmount(t *testing.T) {
 			case <-ctx.Done():
 			}
 			return in, r.Settle(ctx, 10)
-		}, activity.Retry(activity.Exponential{Attempts: 1}))
-		def := fan(t, "waiting", a, 3, flow.Budget("llm", flow.HardLimit("tokens", 100), flow.OnExceeded(flow.BlockNodes)))
+		}, activity.Retry(activity.RetryPolicy{Attempts: 1}))
+		def := fan(t, "waiting", a, 3, flow.Budget("llm", flow.BudgetConfig{Hard: map[string]int64{"tokens": 100}, OnExceeded: flow.BlockNodes}))
 		work(t, b, def)
 		b.Keeper(t)
 		run := start(ctx, t, b, def, "x")
@@ -268,7 +268,7 @@ func TestReservation_NodeWaitsForAmount(t *testing.T) {
 		close(release)
 		_, err := run.Result(ctx)
 		require.NoError(t, err)
-		require.EqualValues(t, 30, amountOf(ctx, t, b, fabrictype.BudgetRef{Name: "llm", Flow: "waiting", Run: run.ID()}, "tokens").Spent)
+		require.EqualValues(t, 30, amountOf(ctx, t, b, fabrictype.BudgetName{Name: "llm", Flow: "waiting", Run: run.ID()}, "tokens").Spent)
 		b.Settle(t)
 	})
 }

@@ -20,7 +20,7 @@ func TestGrantUnderClosedBudget(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		def := fan(t, "granted", idle("idle"), 2, flow.Budget("calls", flow.HardLimit("calls", 5), flow.OnExceeded(flow.BlockNodes)))
+		def := fan(t, "granted", idle("idle"), 2, flow.Budget("calls", flow.BudgetConfig{Hard: map[string]int64{"calls": 5}, OnExceeded: flow.BlockNodes}))
 		run := start(ctx, t, b, def, "x")
 		x := newBrittle(ctx, t, b, run)
 		held := x.use("reserve", 4)

@@ -20,14 +20,14 @@ func TestBudgetRefsFromList(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		odd := fabrictype.BudgetRef{Name: "tenant", Key: "a\tb"}
-		require.NoError(t, b.Client.CreateBudget(ctx, odd, flow.HardLimit("calls", 5)))
+		odd := fabrictype.BudgetName{Name: "tenant", Key: "a\tb"}
+		require.NoError(t, b.Client.Budget(odd).Create(ctx, flow.BudgetConfig{Hard: map[string]int64{"calls": 5}}))
 		spend := activity.New("spend", func(ctx context.Context, n int) (int, error) { return n, activity.ReportUsage(ctx, "calls", 1) })
 		inner := flow.New[int, int]("inner")
 		flow.Return(inner, flow.Node(inner, "spend", spend, inner.Input()))
 		sub, err := inner.Build()
 		require.NoError(t, err)
-		f := flow.New[int, int]("outer", flow.Budget("calls", flow.HardLimit("calls", 5)))
+		f := flow.New[int, int]("outer", flow.Budget("calls", flow.BudgetConfig{Hard: map[string]int64{"calls": 5}}))
 		flow.Return(f, flow.Sub(f, "sub", sub, f.Input()))
 		def, err := f.Build()
 		require.NoError(t, err)
@@ -38,24 +38,24 @@ func TestBudgetRefsFromList(t *testing.T) {
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
 
-		own := fabrictype.BudgetRef{Name: "calls", Flow: "outer", Run: run.ID()}
+		own := fabrictype.BudgetName{Name: "calls", Flow: "outer", Run: run.ID(), FlowID: string(run.FlowID())}
 		list, err := b.Client.Budgets(ctx)
 		require.NoError(t, err)
 		require.Len(t, list, 2)
-		require.Equal(t, own, list[0].BudgetRef)
+		require.Equal(t, own, list[0].BudgetName)
 		require.EqualValues(t, run.FlowID(), list[0].FlowID)
-		require.Equal(t, odd, list[1].BudgetRef)
+		require.Equal(t, odd, list[1].BudgetName)
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
-		require.Equal(t, own, d.Budgets[0].BudgetRef)
+		require.Equal(t, own, d.Budgets[0].BudgetName)
 		d, err = b.Client.Run(d.Nodes[0].Child.Flow, d.Nodes[0].Child.Run).Describe(ctx)
 		require.NoError(t, err)
-		require.Equal(t, own, d.Budgets[0].BudgetRef, "of the run that it belongs to")
+		require.Equal(t, own, d.Budgets[0].BudgetName, "of the run that it belongs to")
 
 		for _, s := range list {
-			require.NoError(t, b.Client.SetBudget(ctx, s.BudgetRef, flow.HardLimit("calls", 50)))
-			require.NoError(t, b.Client.ResetBudget(ctx, s.BudgetRef))
-			now, err := b.Client.Budget(ctx, s.BudgetRef)
+			require.NoError(t, b.Client.Budget(s.BudgetName).Set(ctx, flow.BudgetConfig{Hard: map[string]int64{"calls": 50}}))
+			require.NoError(t, b.Client.Budget(s.BudgetName).Reset(ctx))
+			now, err := b.Client.Budget(s.BudgetName).Describe(ctx)
 			require.NoError(t, err)
 			require.EqualValues(t, 50, now.Amount("calls").Hard)
 			require.Zero(t, now.Amount("calls").Spent)
@@ -65,7 +65,7 @@ func TestBudgetRefsFromList(t *testing.T) {
 		require.Len(t, list, 2, "no other one was made")
 		for _, s := range list {
 			require.EqualValues(t, 50, s.Amount("calls").Hard)
-			require.NoError(t, b.Client.DeleteBudget(ctx, s.BudgetRef))
+			require.NoError(t, b.Client.Budget(s.BudgetName).Delete(ctx))
 		}
 		list, err = b.Client.Budgets(ctx)
 		require.NoError(t, err)
@@ -80,7 +80,7 @@ func TestReferenceOfAPurgedRun(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		spend := activity.New("spend", func(ctx context.Context, s string) (string, error) { return s, activity.ReportUsage(ctx, "calls", 1) })
-		def := fan(t, "purged", spend, 1, flow.Budget("calls", flow.HardLimit("calls", 5)))
+		def := fan(t, "purged", spend, 1, flow.Budget("calls", flow.BudgetConfig{Hard: map[string]int64{"calls": 5}}))
 		run := start(ctx, t, b, def, "x")
 		work(t, b, def)
 		_, err := run.Result(ctx)
@@ -97,14 +97,14 @@ func TestReferenceOfAPurgedRun(t *testing.T) {
 		list, err := b.Client.Budgets(ctx)
 		require.NoError(t, err)
 		require.Len(t, list, 1)
-		ref := list[0].BudgetRef
-		require.Equal(t, fabrictype.BudgetRef{Name: "calls", FlowID: string(run.FlowID())}, ref)
-		other := fabrictype.BudgetRef{Name: "calls", Flow: "purged", Run: "other", FlowID: string(run.FlowID())}
-		for _, ref := range []fabrictype.BudgetRef{ref, other} {
-			_, readErr := b.Client.Budget(ctx, ref)
+		ref := list[0].BudgetName
+		require.Equal(t, fabrictype.BudgetName{Name: "calls", FlowID: string(run.FlowID())}, ref)
+		other := fabrictype.BudgetName{Name: "calls", Flow: "purged", Run: "other", FlowID: string(run.FlowID())}
+		for _, ref := range []fabrictype.BudgetName{ref, other} {
+			_, readErr := b.Client.Budget(ref).Describe(ctx)
 			for _, err := range []error{
-				readErr, b.Client.SetBudget(ctx, ref, flow.HardLimit("calls", 9)), b.Client.CreateBudget(ctx, ref, flow.HardLimit("calls", 9)),
-				b.Client.ResetBudget(ctx, ref), b.Client.DeleteBudget(ctx, ref),
+				readErr, b.Client.Budget(ref).Set(ctx, flow.BudgetConfig{Hard: map[string]int64{"calls": 9}}), b.Client.Budget(ref).Create(ctx, flow.BudgetConfig{Hard: map[string]int64{"calls": 9}}),
+				b.Client.Budget(ref).Reset(ctx), b.Client.Budget(ref).Delete(ctx),
 			} {
 				require.ErrorIs(t, err, runtime.ErrInvalid)
 				require.ErrorContains(t, err, string(run.FlowID()))
@@ -114,8 +114,8 @@ func TestReferenceOfAPurgedRun(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, list, 1)
 		require.EqualValues(t, 5, list[0].Amount("calls").Hard)
-		own := fabrictype.BudgetRef{Name: "calls", Flow: "purged", Run: run.ID(), FlowID: string(run.FlowID())}
-		require.NoError(t, b.Client.DeleteBudget(ctx, own), "with all names it is that budget")
+		own := fabrictype.BudgetName{Name: "calls", Flow: "purged", Run: run.ID(), FlowID: string(run.FlowID())}
+		require.NoError(t, b.Client.Budget(own).Delete(ctx), "with all names it is that budget")
 		list, err = b.Client.Budgets(ctx)
 		require.NoError(t, err)
 		require.Empty(t, list)

@@ -23,7 +23,7 @@ func TestMapUsesBudgetOfItsRun(t *testing.T) {
 		ctx := enginetest.Context(t)
 		list := activity.New("list", func(_ context.Context, n int) ([]int, error) { return make([]int, n), nil })
 		spend := activity.New("spend", func(ctx context.Context, n int) (int, error) { return n, activity.ReportUsage(ctx, "calls", 1) })
-		f := flow.New[int, []int]("mapped", flow.Budget("calls", flow.HardLimit("calls", 5), flow.OnExceeded(flow.BlockNodes)))
+		f := flow.New[int, []int]("mapped", flow.Budget("calls", flow.BudgetConfig{Hard: map[string]int64{"calls": 5}, OnExceeded: flow.BlockNodes}))
 		flow.Return(f, flow.Map(f, "spend", spend, flow.Node(f, "list", list, f.Input())))
 		def, err := f.Build()
 		require.NoError(t, err)
@@ -31,21 +31,21 @@ func TestMapUsesBudgetOfItsRun(t *testing.T) {
 		b.Keeper(t)
 		run, err := runtime.Start(ctx, b.Client, def, 8)
 		require.NoError(t, err)
-		ref := fabrictype.BudgetRef{Name: "calls", Flow: "mapped", Run: run.ID()}
+		ref := fabrictype.BudgetName{Name: "calls", Flow: "mapped", Run: run.ID()}
 		enginetest.Eventually(t, func() string {
-			if s, err := b.Client.Budget(ctx, ref); err != nil || s.Amount("calls").Spent != 5 || s.UsedUp == "" {
+			if s, err := b.Client.Budget(ref).Describe(ctx); err != nil || s.Amount("calls").Spent != 5 || s.UsedUp == "" {
 				return fmt.Sprintf("%+v %v", s, err)
 			}
 			return ""
 		})
-		require.NoError(t, b.Client.SetBudget(ctx, ref, flow.HardLimit("calls", 9), flow.OnExceeded(flow.BlockNodes)))
+		require.NoError(t, b.Client.Budget(ref).Set(ctx, flow.BudgetConfig{Hard: map[string]int64{"calls": 9}, OnExceeded: flow.BlockNodes}))
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Len(t, out, 8)
 		require.EqualValues(t, 8, amountIn(t, run, "calls").Spent)
 		b.Settle(t)
 		require.NoError(t, run.Purge(ctx))
-		_, err = b.Client.Budget(ctx, ref)
+		_, err = b.Client.Budget(ref).Describe(ctx)
 		require.ErrorIs(t, err, runtime.ErrBudgetNotFound)
 	})
 }
@@ -65,7 +65,7 @@ func TestMapCancelsItsRun(t *testing.T) {
 		ctx := enginetest.Context(t)
 		list := activity.New("list", func(_ context.Context, n int) ([]int, error) { return make([]int, n), nil })
 		spend := activity.New("spend", func(ctx context.Context, n int) (int, error) { return n, activity.ReportUsage(ctx, "calls", 1) })
-		f := flow.New[int, []int]("mapped", flow.Budget("calls", flow.HardLimit("calls", 2), flow.OnExceeded(flow.CancelRun)))
+		f := flow.New[int, []int]("mapped", flow.Budget("calls", flow.BudgetConfig{Hard: map[string]int64{"calls": 2}, OnExceeded: flow.CancelRun}))
 		flow.Return(f, flow.Map(f, "spend", spend, flow.Node(f, "list", list, f.Input())))
 		def, err := f.Build()
 		require.NoError(t, err)
@@ -90,7 +90,7 @@ func TestBudgetOfKey(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		spend := activity.New("spend", func(ctx context.Context, j job) (int64, error) { return j.N, activity.ReportUsage(ctx, "tokens", j.N) })
-		f := flow.New[job, int64]("tenants", flow.Budget("tenant", flow.PerKey("tenant"), flow.HardLimit("tokens", 10)))
+		f := flow.New[job, int64]("tenants", flow.Budget("tenant", flow.BudgetConfig{Hard: map[string]int64{"tokens": 10}, PerKey: []string{"tenant"}}))
 		flow.Return(f, flow.Node(f, "spend", spend, f.Input()))
 		def, err := f.Build()
 		require.NoError(t, err)
@@ -108,16 +108,16 @@ func TestBudgetOfKey(t *testing.T) {
 		list, err := b.Client.Budgets(ctx)
 		require.NoError(t, err)
 		require.Len(t, list, 2)
-		require.Equal(t, fabrictype.BudgetRef{Name: "tenant", Key: "acme"}, list[0].BudgetRef)
+		require.Equal(t, fabrictype.BudgetName{Name: "tenant", Key: "acme"}, list[0].BudgetName)
 		require.EqualValues(t, 7, list[0].Amount("tokens").Spent)
 		require.Equal(t, 1, list[0].Breaches)
 		_, err = runtime.Start(ctx, b.Client, def, job{})
 		require.ErrorIs(t, err, runtime.ErrInvalid)
 		// An operator's settings override the flow's declaration, until the budget is removed.
-		acme := fabrictype.BudgetRef{Name: "tenant", Key: "acme"}
-		require.NoError(t, b.Client.SetBudget(ctx, acme, flow.HardLimit("tokens", 20)))
+		acme := fabrictype.BudgetName{Name: "tenant", Key: "acme"}
+		require.NoError(t, b.Client.Budget(acme).Set(ctx, flow.BudgetConfig{Hard: map[string]int64{"tokens": 20}}))
 		require.NoError(t, result("acme", 13))
-		require.NoError(t, b.Client.DeleteBudget(ctx, acme))
+		require.NoError(t, b.Client.Budget(acme).Delete(ctx))
 		require.NoError(t, result("acme", 10))
 		require.Error(t, result("acme", 1))
 		b.Settle(t)
@@ -139,28 +139,28 @@ func TestSharedBudget(t *testing.T) {
 			}
 			return in, nil
 		})
-		def := fan(t, "sharing", spend, 2, flow.Budget("company", flow.Shared()))
+		def := fan(t, "sharing", spend, 2, flow.Budget("company", flow.BudgetConfig{Shared: true}))
 		work(t, b, def)
 		b.Keeper(t)
 		_, err := runtime.Start(ctx, b.Client, def, "x")
 		require.ErrorIs(t, err, runtime.ErrBudgetNotFound)
-		company := fabrictype.BudgetRef{Name: "company"}
-		require.NoError(t, b.Client.CreateBudget(ctx, company, flow.HardLimit("cents", 1000), flow.ResetEvery(time.Hour)))
-		require.ErrorIs(t, b.Client.CreateBudget(ctx, company, flow.HardLimit("cents", 1)), runtime.ErrBudgetExists)
+		company := fabrictype.BudgetName{Name: "company"}
+		require.NoError(t, b.Client.Budget(company).Create(ctx, flow.BudgetConfig{Hard: map[string]int64{"cents": 1000}, ResetEvery: time.Hour}))
+		require.ErrorIs(t, b.Client.Budget(company).Create(ctx, flow.BudgetConfig{Hard: map[string]int64{"cents": 1}}), runtime.ErrBudgetExists)
 		run := start(ctx, t, b, def, "x")
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
-		s, err := b.Client.Budget(ctx, company)
+		s, err := b.Client.Budget(company).Describe(ctx)
 		require.NoError(t, err)
 		require.True(t, s.Set)
 		require.Equal(t, fabrictype.BudgetAmount{Budget: "company", Dimension: "cents", Spent: 10, Hard: 1000}, s.Amount("cents"))
 		require.WithinDuration(t, time.Now().Add(time.Hour), s.ResetsAt, 30*time.Minute)
-		require.NoError(t, b.Client.ResetBudget(ctx, company))
+		require.NoError(t, b.Client.Budget(company).Reset(ctx))
 		require.Zero(t, amountOf(ctx, t, b, company, "cents").Spent)
-		require.ErrorIs(t, b.Client.ResetBudget(ctx, fabrictype.BudgetRef{Name: "nobody"}), runtime.ErrBudgetNotFound)
-		require.ErrorIs(t, b.Client.ResetBudget(ctx, fabrictype.BudgetRef{Name: "n", Run: "r"}), runtime.ErrInvalid)
-		require.ErrorContains(t, b.Client.SetBudget(ctx, company, flow.HardLimit("cents", 0)), "must be 1 to")
-		require.ErrorContains(t, b.Client.SetBudget(ctx, company), "no dimension")
+		require.ErrorIs(t, b.Client.Budget(fabrictype.BudgetName{Name: "nobody"}).Reset(ctx), runtime.ErrBudgetNotFound)
+		require.ErrorIs(t, b.Client.Budget(fabrictype.BudgetName{Name: "n", Run: "r"}).Reset(ctx), runtime.ErrInvalid)
+		require.ErrorContains(t, b.Client.Budget(company).Set(ctx, flow.BudgetConfig{Hard: map[string]int64{"cents": 0}}), "must be 1 to")
+		require.ErrorContains(t, b.Client.Budget(company).Set(ctx, flow.BudgetConfig{}), "no dimension")
 		b.Settle(t)
 	})
 }
@@ -174,7 +174,7 @@ func TestRetriesSpendAnew(t *testing.T) {
 		a := activity.New("retry", func(ctx context.Context, in string) (string, error) {
 			err := errors.Join(
 				activity.ReportUsage(ctx, "anew", 1), activity.ReportUsage(ctx, "anew", 1),
-				activity.ReportUsageOnce(ctx, "call", "keyed", 1))
+				activity.ReportUsageOnce(ctx, "call", map[string]int64{"keyed": 1}))
 			if _, stepErr := activity.Step(ctx, "ask", func(ctx context.Context) (int, error) {
 				return 1, activity.ReportUsage(ctx, "once", 1)
 			}); stepErr != nil {
@@ -187,8 +187,8 @@ func TestRetriesSpendAnew(t *testing.T) {
 				return "", errors.New("again")
 			}
 			return in, nil
-		}, activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 5}))
-		def := fan(t, "retrying", a, 1, flow.Budget("use", flow.Counted("anew", "keyed", "once")))
+		}, activity.Retry(activity.RetryPolicy{First: time.Millisecond, Attempts: 5}))
+		def := fan(t, "retrying", a, 1, flow.Budget("use", flow.BudgetConfig{Counted: []string{"anew", "keyed", "once"}}))
 		work(t, b, def)
 		b.Keeper(t)
 		run := start(ctx, t, b, def, "x")
@@ -225,7 +225,7 @@ func TestUnsettledReservations(t *testing.T) {
 			}
 			return in, nil
 		})
-		def := fan(t, "forgetful", a, 1, flow.Budget("llm", flow.HardLimit("tokens", 10), flow.OnExceeded(flow.BlockNodes)))
+		def := fan(t, "forgetful", a, 1, flow.Budget("llm", flow.BudgetConfig{Hard: map[string]int64{"tokens": 10}, OnExceeded: flow.BlockNodes}))
 		work(t, b, def)
 		b.Keeper(t)
 		run := start(ctx, t, b, def, "x")
@@ -241,13 +241,13 @@ func TestBudgetsAreNotInContract(t *testing.T) {
 	t.Parallel()
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		def := fan(t, "refused", idle("idle"), 1, flow.Budget("llm", flow.HardLimit("tokens", 10)))
+		def := fan(t, "refused", idle("idle"), 1, flow.Budget("llm", flow.BudgetConfig{Hard: map[string]int64{"tokens": 10}}))
 		_, err := runtime.Start(ctx, b.Client, def, "x")
 		require.ErrorIs(t, err, runtime.ErrNotInContract)
 		require.ErrorContains(t, err, "budgets")
 		_, err = b.Client.Budgets(ctx)
 		require.ErrorIs(t, err, runtime.ErrNotInContract)
-		require.ErrorIs(t, b.Client.CreateBudget(ctx, fabrictype.BudgetRef{Name: "x"}, flow.HardLimit("tokens", 1)), runtime.ErrNotInContract)
+		require.ErrorIs(t, b.Client.Budget(fabrictype.BudgetName{Name: "x"}).Create(ctx, flow.BudgetConfig{Hard: map[string]int64{"tokens": 1}}), runtime.ErrNotInContract)
 	})
 }
 

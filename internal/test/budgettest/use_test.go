@@ -72,10 +72,10 @@ func TestBudgetsOfNamespace(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		ref := fabrictype.BudgetRef{Name: "tenant", Key: "two words"}
-		odd := fabrictype.BudgetRef{Name: "tenant", Key: "a\tb"}
-		for _, r := range []fabrictype.BudgetRef{ref, odd} {
-			require.NoError(t, b.Client.CreateBudget(ctx, r, flow.HardLimit("tokens", 10)))
+		ref := fabrictype.BudgetName{Name: "tenant", Key: "two words"}
+		odd := fabrictype.BudgetName{Name: "tenant", Key: "a\tb"}
+		for _, r := range []fabrictype.BudgetName{ref, odd} {
+			require.NoError(t, b.Client.Budget(r).Create(ctx, flow.BudgetConfig{Hard: map[string]int64{"tokens": 10}}))
 		}
 		list, err := b.Client.Budgets(ctx)
 		require.NoError(t, err)
@@ -87,11 +87,11 @@ func TestBudgetsOfNamespace(t *testing.T) {
 		list, err = other.Client.Budgets(ctx)
 		require.NoError(t, err)
 		require.Empty(t, list)
-		require.NoError(t, other.Client.CreateBudget(ctx, ref, flow.HardLimit("tokens", 20)))
+		require.NoError(t, other.Client.Budget(ref).Create(ctx, flow.BudgetConfig{Hard: map[string]int64{"tokens": 20}}))
 		list, err = other.Client.Budgets(ctx)
 		require.NoError(t, err)
 		require.Len(t, list, 1)
-		require.Equal(t, ref, list[0].BudgetRef)
+		require.Equal(t, ref, list[0].BudgetName)
 		require.EqualValues(t, 20, list[0].Amount("tokens").Hard)
 	})
 }

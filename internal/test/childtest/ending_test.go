@@ -39,7 +39,7 @@ func newCleanups() *cleanups {
 		case <-c.breaks:
 			return 0, errBad
 		}
-	}, activity.Retry(activity.NoRetry))
+	}, activity.Retry(activity.RetryPolicy{Attempts: 1}))
 	c.drop = activity.New("drop", func(_ context.Context, n int) (int, error) {
 		c.dropping <- n
 		<-c.goOn

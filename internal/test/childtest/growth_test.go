@@ -465,7 +465,7 @@ func TestContinueAsNew(t *testing.T) {
 				return 0, fmt.Errorf("more: %w", activity.ContinueAsNew(s))
 			}
 			return s.Done, nil
-		}, activity.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: 3}))
+		}, activity.Retry(activity.RetryPolicy{First: time.Millisecond, Attempts: 3, Factor: 1}))
 		wrong := activity.New("wrong", func(_ context.Context, n int) (int, error) {
 			return 0, activity.ContinueAsNew("text")
 		})

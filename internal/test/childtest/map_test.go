@@ -145,7 +145,7 @@ func TestMapRetriesItem(t *testing.T) {
 			}
 			return 2 * n, nil
 		})
-		def := mapFlow(t, a, activity.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: 3}))
+		def := mapFlow(t, a, activity.Retry(activity.RetryPolicy{First: time.Millisecond, Attempts: 3, Factor: 1}))
 		b.Keeper(t)
 		b.Worker(t, def.Handlers())
 		run, err := runtime.Start(ctx, b.Client, def, 3)

@@ -21,7 +21,7 @@ func TestStreamsOfChildRuns(t *testing.T) {
 		list := activity.New("list", func(context.Context, int) ([]int, error) { return []int{10, 20, 30}, nil })
 		say := activity.New("say", func(ctx context.Context, n int) (int, error) {
 			activity.Logger(ctx).Info("says", "n", n)
-			return n, activity.Emit(ctx, "number", n)
+			return n, activity.Emit(ctx, activity.Frame{Kind: "number", Payload: n})
 		})
 		inner := flow.New[int, int]("inner")
 		said := flow.Map(inner, "said", say, flow.Node(inner, "list", list, inner.Input()))

@@ -110,7 +110,7 @@ func TestSubFlowRetried(t *testing.T) {
 		flow.Return(f, flow.Node(f, "bad", bad, flow.Node(f, "good", good, f.Input())))
 		inner, err := f.Build()
 		require.NoError(t, err)
-		def := around(t, "tries", inner, activity.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: 3}))
+		def := around(t, "tries", inner, activity.Retry(activity.RetryPolicy{First: time.Millisecond, Attempts: 3, Factor: 1}))
 		b.Keeper(t)
 		b.Worker(t, def.Handlers())
 		run, err := runtime.Start(ctx, b.Client, def, 1)

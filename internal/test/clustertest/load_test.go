@@ -120,7 +120,7 @@ func (x *load) tasksDone() string {
 // order is a flow with a map whose items share a limit, a sub-flow, and a budget that all nodes with activities use.
 func (x *load) order() *flow.Definition[int, int] {
 	spend := func(ctx context.Context) error {
-		return activity.ReportUsageOnce(ctx, "work", "tokens", 1)
+		return activity.ReportUsageOnce(ctx, "work", map[string]int64{"tokens": 1})
 	}
 	list := activity.New("list", func(ctx context.Context, n int) ([]int, error) {
 		x.called(ctx)
@@ -135,7 +135,7 @@ func (x *load) order() *flow.Definition[int, int] {
 		case <-ctx.Done():
 		}
 		return n + 1, spend(ctx)
-	}, activity.Limit("pricing", activity.AtOnce(places)))
+	}, activity.Limit("pricing", activity.LimitConfig{AtOnce: places}))
 	stamp := activity.New("stamp", func(ctx context.Context, n int) (int, error) {
 		x.called(ctx)
 		return 1000 * n, spend(ctx)
@@ -152,8 +152,8 @@ func (x *load) order() *flow.Definition[int, int] {
 	flow.Return(inner, flow.Node(inner, "stamp", stamp, inner.Input()))
 	stamping, err := inner.Build()
 	require.NoError(x.t, err)
-	f := flow.New[int, int]("order", flow.Budget("spend", flow.PerFlow(), flow.Counted("tokens")),
-		flow.Budget("cap", flow.Shared(), flow.HardLimit("tokens", 1_000_000)))
+	f := flow.New[int, int]("order", flow.Budget("spend", flow.BudgetConfig{Counted: []string{"tokens"}, PerFlow: true}),
+		flow.Budget("cap", flow.BudgetConfig{Hard: map[string]int64{"tokens": 1_000_000}, Shared: true}))
 	priced := flow.Node(f, "sum", sum, flow.Map(f, "price", price, flow.Node(f, "list", list, f.Input())))
 	flow.Return(f, flow.Node(f, "total", sum, flow.List(priced, flow.Sub(f, "stamp", stamping, f.Input()))))
 	def, err := f.Build()
@@ -284,7 +284,7 @@ func (x *load) startAgain(ids []string) {
 // spent is the amount that orders have spent so far.
 func (x *load) spent() int {
 	x.t.Helper()
-	s, err := x.Client.Budget(x.ctx, fabrictype.BudgetRef{Name: "spend", Flow: "order"})
+	s, err := x.Client.Budget(fabrictype.BudgetName{Name: "spend", Flow: "order"}).Describe(x.ctx)
 	require.NoError(x.t, err)
 	return int(s.Amount("tokens").Spent)
 }
@@ -306,7 +306,7 @@ func (x *load) exact() {
 	require.Len(t, x.calls, callsOfRun*len(x.runs))
 	require.LessOrEqual(t, x.most, places, "more at once than the limit allows")
 	require.Equal(t, tokensOfRun*len(x.runs), x.spent())
-	s, err := x.Client.Budget(x.ctx, fabrictype.BudgetRef{Name: "cap"})
+	s, err := x.Client.Budget(fabrictype.BudgetName{Name: "cap"}).Describe(x.ctx)
 	require.NoError(t, err)
 	require.Equal(t, int64(tokensOfRun*len(x.runs)), s.Amount("tokens").Spent)
 }
@@ -355,7 +355,7 @@ func (x *load) beatsOnce() {
 	var d *fabrictype.Schedule
 	enginetest.Eventually(t, func() string {
 		var err error
-		d, err = x.Client.DescribeSchedule(x.ctx, "beat")
+		d, err = x.Client.Schedule("beat").Describe(x.ctx)
 		require.NoError(t, err)
 		x.mu.Lock()
 		defer x.mu.Unlock()

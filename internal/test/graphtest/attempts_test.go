@@ -48,7 +48,7 @@ func TestAttemptsKeepStackAndBuild(t *testing.T) {
 				return panicBelow(1000), nil
 			}
 			return n, nil
-		}, activity.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: 3}))
+		}, activity.Retry(activity.RetryPolicy{First: time.Millisecond, Attempts: 3, Factor: 1}))
 		def := fixture.OneNode(t, "shaky", a)
 		run, err := runtime.Start(ctx, b.Client, def, 7)
 		require.NoError(t, err)
@@ -98,7 +98,7 @@ func TestStacksOfARunAreBounded(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := activity.New("hopeless", func(context.Context, int) (int, error) { return panicBelow(1000), nil },
-			activity.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: 3}))
+			activity.Retry(activity.RetryPolicy{First: time.Millisecond, Attempts: 3, Factor: 1}))
 		def := fixture.OneNode(t, "hopeless", a)
 		run, err := runtime.Start(ctx, b.Client, def, 7)
 		require.NoError(t, err)

@@ -24,7 +24,7 @@ func TestCategoryWhileRetryIsPending(t *testing.T) {
 		ctx := enginetest.Context(t)
 		a := activity.New("add", func(context.Context, int) (int, error) {
 			return 0, activity.Category(errors.New("no room"), "quota")
-		}, activity.Retry(activity.Fixed{Delay: time.Hour, Attempts: 2}))
+		}, activity.Retry(activity.RetryPolicy{First: time.Hour, Attempts: 2, Factor: 1}))
 		b.Worker(t, []activity.Handler{a})
 		run, err := runtime.Start(ctx, b.Client, fixture.ChainOf(t, a, 1), 1)
 		require.NoError(t, err)
@@ -55,7 +55,7 @@ func TestCategoriesOfAttempts(t *testing.T) {
 				return 0, activity.Category(errors.New("no room"), names[info.Attempt-1])
 			}
 			return n, nil
-		}, activity.Retry(activity.Fixed{Attempts: 4}))
+		}, activity.Retry(activity.RetryPolicy{Attempts: 4, Factor: 1}))
 		b.KeepingWorker(t, []activity.Handler{a}, runtime.WorkerConfig{})
 		run, err := runtime.Start(ctx, b.Client, fixture.ChainOf(t, a, 1), 1)
 		require.NoError(t, err)
@@ -90,7 +90,7 @@ func TestCategoryOfAnExpiredSubFlow(t *testing.T) {
 		})
 		inner := fixture.ChainOf(t, waits, 2, flow.Deadline(50*time.Millisecond))
 		f := flow.New[int, int]("outer")
-		flow.Return(f, flow.Sub(f, "inner", inner, f.Input(), activity.Retry(activity.NoRetry)))
+		flow.Return(f, flow.Sub(f, "inner", inner, f.Input(), activity.Retry(activity.RetryPolicy{Attempts: 1})))
 		def, err := f.Build()
 		require.NoError(t, err)
 		b.Keeper(t)

@@ -214,7 +214,7 @@ func TestRerunKeepsOrRemakesDecisions(t *testing.T) {
 			}
 			info, _ := activity.Info(ctx)
 			return info.Node, nil
-		}, activity.Retry(activity.NoRetry))
+		}, activity.Retry(activity.RetryPolicy{Attempts: 1}))
 		f := flow.New[listing, string]("rerun-of-conditions")
 		scan := flow.Node(f, "scan", scanSize, f.Input())
 		large := flow.When(scan, "large", func(l listing) bool {
@@ -318,9 +318,9 @@ func TestRetryPolicyOfACondition(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		f := flow.New[listing, string]("panics")
-		large := flow.When(f.Input(), "large", func(listing) bool { panic("no") }).Retry(activity.NoRetry)
+		large := flow.When(f.Input(), "large", func(listing) bool { panic("no") }).Retry(activity.RetryPolicy{Attempts: 1})
 		kind := flow.Switch(f.Input(), "kind", func(listing) listingKind { panic("no") }, image).
-			Retry(activity.Fixed{Delay: time.Millisecond, Attempts: 3})
+			Retry(activity.RetryPolicy{First: time.Millisecond, Attempts: 3, Factor: 1})
 		flow.Node(f, "thumb", sayNode, f.Input(), kind.Case(image))
 		flow.Return(f, flow.Node(f, "deep", sayNode, f.Input(), large))
 		def := fixture.Build(t, f)
@@ -336,8 +336,8 @@ func TestRetryPolicyOfACondition(t *testing.T) {
 		b.Settle(t)
 	})
 	f := flow.New[listing, string]("bad")
-	large := flow.When(f.Input(), "large", isLarge).Retry(nil)
+	large := flow.When(f.Input(), "large", isLarge).Retry(activity.RetryPolicy{Attempts: -1})
 	flow.Return(f, flow.Node(f, "deep", sayNode, f.Input(), large))
 	_, err := f.Build()
-	require.ErrorContains(t, err, "retry policy is nil")
+	require.ErrorContains(t, err, "-1 attempts")
 }

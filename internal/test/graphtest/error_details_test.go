@@ -54,7 +54,7 @@ func TestErrorDetails(t *testing.T) {
 					&enginecore.Error{Function: "f", Code: enginecore.ErrFlowNotFound})
 			}
 			return 0, errors.New("plain")
-		}, activity.Retry(activity.NoRetry))
+		}, activity.Retry(activity.RetryPolicy{Attempts: 1}))
 		def := fixture.OneNode(t, "shop", buy)
 		b.Worker(t, []activity.Handler{buy})
 		b.Keeper(t)
@@ -105,7 +105,7 @@ func TestErrorDetails(t *testing.T) {
 			return
 		}
 		outer := flow.New[string, int]("outer")
-		flow.Return(outer, flow.Sub(outer, "shop", def, outer.Input(), activity.Retry(activity.NoRetry)))
+		flow.Return(outer, flow.Sub(outer, "shop", def, outer.Input(), activity.Retry(activity.RetryPolicy{Attempts: 1})))
 		outerDef, err := outer.Build()
 		require.NoError(t, err)
 		_, failure = failed(outerDef, "details")
@@ -135,7 +135,7 @@ func TestFailuresAsInputsKeepTheirDetails(t *testing.T) {
 				return 0, fmt.Errorf("buying: %w: %w", runtime.ErrTooLarge, context.DeadlineExceeded)
 			}
 			return 0, fmt.Errorf("buying: %w", errors.Join(&fixture.OutOfStock{Item: what, Left: 3}, shopClosed{"noon"}, fixture.ErrNoCreditThere))
-		}, activity.Retry(activity.NoRetry))
+		}, activity.Retry(activity.RetryPolicy{Attempts: 1}))
 		check := func(err error) {
 			var stock *fixture.OutOfStock
 			require.ErrorAs(t, err, &stock)
@@ -190,19 +190,21 @@ func TestRetryRules(t *testing.T) {
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		attempts := make(map[string]*atomic.Int32)
-		node := func(name string, opts ...activity.Option) *activity.Activity[string, int] {
+		node := func(name string, policy activity.RetryPolicy) *activity.Activity[string, int] {
 			counter := new(atomic.Int32)
 			attempts[name] = counter
-			opts = append([]activity.Option{activity.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: 4})}, opts...)
+			if policy.Attempts == 0 {
+				policy.First, policy.Attempts, policy.Factor = time.Millisecond, 4, 1
+			}
 			return activity.New(name, func(_ context.Context, category string) (int, error) {
 				counter.Add(1)
 				return 0, activity.Category(errors.New("no"), category)
-			}, opts...)
+			}, activity.Retry(policy))
 		}
-		only := node("only", activity.RetryOnly("quota"))
-		except := node("except", activity.RetryExcept("quota", "timeout"))
-		within := node("within", activity.Retry(activity.Fixed{Delay: time.Minute, Attempts: 9}), activity.RetryWithin(time.Second))
-		long := node("long", activity.RetryWithin(time.Hour))
+		only := node("only", activity.RetryPolicy{Only: []string{"quota"}})
+		except := node("except", activity.RetryPolicy{Except: []string{"quota", "timeout"}})
+		within := node("within", activity.RetryPolicy{First: time.Minute, Attempts: 9, Factor: 1, Within: time.Second})
+		long := node("long", activity.RetryPolicy{Within: time.Hour})
 		b.Worker(t, []activity.Handler{only, except, within, long})
 		b.Keeper(t)
 		for _, c := range []struct {
@@ -226,17 +228,17 @@ func TestRetryRules(t *testing.T) {
 func TestRetryRulesAreChecked(t *testing.T) {
 	t.Parallel()
 	fn := func(context.Context, int) (int, error) { return 0, nil }
-	for text, opt := range map[string]activity.Option{
-		"no category is named":                  activity.RetryOnly(),
-		"category 2 is empty":                   activity.RetryExcept("a", ""),
-		"must be one line of at most 128":       activity.RetryExcept("a\nb"),
-		"retry: time -1s must be 0 to 10 years": activity.RetryWithin(-time.Second),
+	for text, policy := range map[string]activity.RetryPolicy{
+		"categories that are retried (Only) or categories that are not (Except)": {Only: []string{"a"}, Except: []string{"b"}},
+		"category 2 is empty":                   {Except: []string{"a", ""}},
+		"must be one line of at most 128":       {Except: []string{"a\nb"}},
+		"retry: time -1s must be 0 to 10 years": {Within: -time.Second},
 	} {
-		require.ErrorContains(t, activity.New("a", fn, opt).Err(), text)
+		require.ErrorContains(t, activity.New("a", fn, activity.Retry(policy)).Err(), text)
 	}
-	a := activity.New("a", fn, activity.RetryOnly("x"))
+	a := activity.New("a", fn, activity.Retry(activity.RetryPolicy{Only: []string{"x"}}))
 	f := flow.New[int, int]("f")
-	flow.Return(f, flow.Node(f, "n", a, f.Input(), activity.RetryExcept("y")))
+	flow.Return(f, flow.Node(f, "n", a, f.Input(), activity.Retry(activity.RetryPolicy{Except: []string{"y"}})))
 	_, err := f.Build()
 	require.NoError(t, err)
 }

@@ -29,7 +29,7 @@ func told() *activity.Activity[string, string] {
 			return "", context.Cause(ctx)
 		}
 		return "", activity.Category(errors.New(text), "told")
-	}, activity.Retry(activity.NoRetry))
+	}, activity.Retry(activity.RetryPolicy{Attempts: 1}))
 }
 
 // toldFlow starts a run of a flow that build makes of that activity.
@@ -167,7 +167,7 @@ func TestManyFailures(t *testing.T) {
 		a := activity.New("fails", func(ctx context.Context, _ fixture.None) (fixture.None, error) {
 			info, _ := activity.Info(ctx)
 			return fixture.None{}, fmt.Errorf("no %s", info.Node)
-		}, activity.Retry(activity.NoRetry))
+		}, activity.Retry(activity.RetryPolicy{Attempts: 1}))
 		b.Worker(t, []activity.Handler{a})
 		f := flow.New[fixture.None, fixture.None]("many")
 		for i := range others {

@@ -54,7 +54,7 @@ func TestNestedAndStartedSteps(t *testing.T) {
 				failed, err = true, errors.New("again")
 			}
 			return append(all, customers), err
-		}, activity.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: 2}))
+		}, activity.Retry(activity.RetryPolicy{First: time.Millisecond, Attempts: 2, Factor: 1}))
 		b.Keeper(t)
 		b.Worker(t, []activity.Handler{trip})
 		run, err := runtime.Start(ctx, b.Client, fixture.OneNode(t, "nested", trip), 1)

@@ -47,9 +47,9 @@ func TestBadTextsAreRefused(t *testing.T) {
 				"reason of a pending cancel": func() error { return run.CancelPending(ctx, text) },
 				"reason of a node's cancel":  func() error { return run.CancelNode(ctx, "n0", text) },
 				"reason of a run's pause":    func() error { return run.Pause(ctx, text) },
-				"reason of a lane's pause":   func() error { return c.PauseLane(ctx, "default", text) },
-				"activity's pause":           func() error { return c.PauseActivity(ctx, "add", text) },
-				"schedule's pause":           func() error { return c.PauseSchedule(ctx, "s", text) },
+				"reason of a lane's pause":   func() error { return c.Lane("default").Pause(ctx, text) },
+				"activity's pause":           func() error { return c.Activity("add").Pause(ctx, text) },
+				"schedule's pause":           func() error { return c.Schedule("s").Pause(ctx, text) },
 				"end of a wait":              func() error { return run.CancelWait(ctx, runtime.Waitpoint{}, text) },
 				"schedule that is paused": func() error {
 					_, err := runtime.Schedule(ctx, c, "t", def, 1, runtime.ScheduleConfig{
@@ -86,7 +86,7 @@ func TestAnyTextIsAFailure(t *testing.T) {
 				return 0, activity.NonRetryable(activity.Category(errors.New("one\ntwo\x1b[2J\xff\x00"), "a\nb"))
 			}
 			panic(strings.Repeat("ë", 1<<20))
-		}, activity.Retry(activity.NoRetry))
+		}, activity.Retry(activity.RetryPolicy{Attempts: 1}))
 		b.Keeper(t)
 		b.Worker(t, []activity.Handler{a})
 		run, err := runtime.Start(ctx, b.Client, fixture.ChainOf(t, a, 1), 0)

@@ -189,7 +189,7 @@ func TestLimitFarThenNear(t *testing.T) {
 		ctx := enginetest.Context(t)
 		const places = 24
 		var g fixture.Gauge
-		a := g.Measured("measured", time.Millisecond, activity.Limit("wide", activity.AtOnce(places)))
+		a := g.Measured("measured", time.Millisecond, activity.Limit("wide", activity.LimitConfig{AtOnce: places}))
 		for range 4 {
 			b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Concurrency: 8})
 		}

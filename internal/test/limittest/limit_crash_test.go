@@ -195,7 +195,7 @@ func TestLimitCrashes(t *testing.T) {
 			enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 				ctx := enginetest.Context(t)
 				var g fixture.Gauge
-				a := g.Measured("measured", time.Millisecond, activity.Limit("one", activity.AtOnce(1)))
+				a := g.Measured("measured", time.Millisecond, activity.Limit("one", activity.LimitConfig{AtOnce: 1}))
 				runs := fixture.StartAll(ctx, t, b.Client, fixture.Single(t, a), 3)
 				step.run(newBrittle(ctx, t, b))
 				b.Worker(t, []activity.Handler{a})

@@ -30,7 +30,7 @@ func TestSeveralLimits(t *testing.T) {
 				return 0, nil
 			}, opts...)
 		}
-		x, y := activity.Limit("x", activity.AtOnce(4)), activity.Limit("y", activity.AtOnce(2))
+		x, y := activity.Limit("x", activity.LimitConfig{AtOnce: 4}), activity.Limit("y", activity.LimitConfig{AtOnce: 2})
 		ab := count("both", []*fixture.Gauge{&both, &first, &second}, x, y)
 		a, c := count("first", []*fixture.Gauge{&first}, x), count("second", []*fixture.Gauge{&second}, y)
 		for range 3 {
@@ -65,7 +65,7 @@ func TestLimitsSurviveWorkers(t *testing.T) {
 				return 0, context.DeadlineExceeded
 			}
 			return n, nil
-		}, activity.Limit("three", activity.AtOnce(3)), activity.Retry(activity.Fixed{Delay: 5 * time.Millisecond, Attempts: 8}))
+		}, activity.Limit("three", activity.LimitConfig{AtOnce: 3}), activity.Retry(activity.RetryPolicy{First: 5 * time.Millisecond, Attempts: 8, Factor: 1}))
 		b.Keeper(t)
 		runs := fixture.StartAll(ctx, t, b.Client, fixture.Single(t, a, activity.Priority(1)), 60)
 		for range 4 {
@@ -102,7 +102,7 @@ func TestSetLimit(t *testing.T) {
 			case <-ctx.Done():
 			}
 			return n, nil
-		}, activity.Limit("set", activity.AtOnce(1)))
+		}, activity.Limit("set", activity.LimitConfig{AtOnce: 1}))
 		b.Worker(t, []activity.Handler{a})
 		b.Keeper(t)
 		runs := fixture.StartAll(ctx, t, b.Client, fixture.Single(t, a), 6)
@@ -117,15 +117,15 @@ func TestSetLimit(t *testing.T) {
 			})
 		}
 		running(1)
-		require.NoError(t, b.Client.SetLimit(ctx, "set", "", activity.AtOnce(4)))
+		require.NoError(t, b.Client.Limit("set", "").Set(ctx, activity.LimitConfig{AtOnce: 4}))
 		running(4)
 		q := oneQuota(ctx, t, b.Client)
 		require.True(t, q.Set)
 		require.Equal(t, 4, q.AtOnce)
-		require.Error(t, b.Client.SetLimit(ctx, "set", "", activity.AtOnce(0)))
+		require.Error(t, b.Client.Limit("set", "").Set(ctx, activity.LimitConfig{AtOnce: 0}))
 		close(hold)
 		fixture.AwaitAll(ctx, t, runs)
 		require.Equal(t, 4, g.Most)
-		require.NoError(t, b.Client.ResetLimit(ctx, "set", ""))
+		require.NoError(t, b.Client.Limit("set", "").Reset(ctx))
 	})
 }

@@ -60,7 +60,7 @@ func (b *beginnings) requireAtMost(t *testing.T, n int, per time.Duration) {
 func limitHas(ctx context.Context, t *testing.T, c *runtime.Client, name string, running int) {
 	t.Helper()
 	enginetest.Eventually(t, func() string {
-		state, err := c.Limit(ctx, name, "")
+		state, err := c.Limit(name, "").Describe(ctx)
 		if err != nil || state.Running != running {
 			return fmt.Sprintf("%+v, %v", state, err)
 		}
@@ -85,7 +85,7 @@ func TestRateCountsFunctionsThatBegin(t *testing.T) {
 			case <-ctx.Done():
 				return 0, ctx.Err()
 			}
-		}, activity.Limit("vendor", activity.AtMost(n, per)))
+		}, activity.Limit("vendor", activity.LimitConfig{AtMost: n, Per: per}))
 		b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Concurrency: n + 1}) // the additional slot requests permits
 		b.Keeper(t)
 		runs := fixture.StartAll(ctx, t, b.Client, fixture.Single(t, a), 3*n)
@@ -122,8 +122,8 @@ func TestRateInAStorm(t *testing.T) {
 				return 0, errors.New("once")
 			}
 			return i, nil
-		}, activity.Limit("vendor", activity.AtMost(n, per), activity.AtOnce(n)),
-			activity.Retry(activity.Fixed{Delay: 5 * time.Millisecond, Attempts: 3}))
+		}, activity.Limit("vendor", activity.LimitConfig{AtMost: n, Per: per, AtOnce: n}),
+			activity.Retry(activity.RetryPolicy{First: 5 * time.Millisecond, Attempts: 3, Factor: 1}))
 		other := activity.New("other", func(ctx context.Context, i int) (int, error) { hold(ctx); return i, nil })
 		for range 3 {
 			b.Worker(t, []activity.Handler{a, other}, runtime.WorkerConfig{Concurrency: 2})
@@ -153,7 +153,7 @@ func TestRateOverASlowNetwork(t *testing.T) {
 		a := activity.New("limited", func(context.Context, int) (int, error) {
 			begun.add()
 			return 0, nil
-		}, activity.Limit("vendor", activity.AtMost(n, per)))
+		}, activity.Limit("vendor", activity.LimitConfig{AtMost: n, Per: per}))
 		far.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Concurrency: 4})
 		near.Keeper(t)
 		p.Delay(40 * time.Millisecond)
@@ -176,7 +176,7 @@ func TestRateOfHeldTasks(t *testing.T) {
 		h := fixture.NewHolder(t, b, runtime.WorkerConfig{Concurrency: 3 * n})
 		var runs []*runtime.Run[int]
 		for range 3 * n {
-			runs = append(runs, h.Started(1, activity.Limit("vendor", activity.AtMost(n, per))))
+			runs = append(runs, h.Started(1, activity.Limit("vendor", activity.LimitConfig{AtMost: n, Per: per})))
 		}
 		for range 3 * n {
 			task := h.Next()
@@ -197,12 +197,12 @@ func TestRateOfAnOperatorCountsStarts(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		const n, per, runs = 4, 400 * time.Millisecond, 12
-		require.NoError(t, b.Client.SetLimit(ctx, "vendor", "", activity.AtMost(n, per)))
+		require.NoError(t, b.Client.Limit("vendor", "").Set(ctx, activity.LimitConfig{AtMost: n, Per: per}))
 		var begun beginnings
 		a := activity.New("limited", func(context.Context, int) (int, error) {
 			begun.add()
 			return 0, nil
-		}, activity.Limit("vendor", activity.AtOnce(runs)))
+		}, activity.Limit("vendor", activity.LimitConfig{AtOnce: runs}))
 		for range 2 {
 			b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Concurrency: 3})
 		}
@@ -372,10 +372,10 @@ func TestWindowThatWasReset(t *testing.T) {
 		ctx := enginetest.Context(t)
 		b.Worker(t, []activity.Handler{fixture.Passing("limited")})
 		b.Keeper(t)
-		def := fixture.Single(t, fixture.Passing("limited"), activity.Limit("vendor", activity.AtMost(100, time.Minute)))
-		require.NoError(t, b.Client.SetLimit(ctx, "vendor", "", activity.AtMost(1, time.Hour)))
+		def := fixture.Single(t, fixture.Passing("limited"), activity.Limit("vendor", activity.LimitConfig{AtMost: 100, Per: time.Minute}))
+		require.NoError(t, b.Client.Limit("vendor", "").Set(ctx, activity.LimitConfig{AtMost: 1, Per: time.Hour}))
 		fixture.AwaitAll(ctx, t, fixture.StartAll(ctx, t, b.Client, def, 1))
-		require.NoError(t, b.Client.ResetLimit(ctx, "vendor", ""))
+		require.NoError(t, b.Client.Limit("vendor", "").Reset(ctx))
 		fixture.AwaitAll(ctx, t, fixture.StartAll(ctx, t, b.Client, def, 5))
 	})
 }

@@ -77,7 +77,7 @@ func TestLimitAtOnce(t *testing.T) {
 			case <-ctx.Done():
 				return n, fmt.Errorf("some places are not in use: %w", context.Cause(ctx))
 			}
-		}, activity.Limit("seven", activity.AtOnce(places)))
+		}, activity.Limit("seven", activity.LimitConfig{AtOnce: places}))
 		for range workers {
 			b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Concurrency: 10})
 		}
@@ -104,7 +104,7 @@ func TestLimitAtMost(t *testing.T) {
 			b.Worker(t, []activity.Handler{a})
 		}
 		b.Keeper(t)
-		def := fixture.Single(t, a, activity.Limit("ten", activity.AtMost(most, window)))
+		def := fixture.Single(t, a, activity.Limit("ten", activity.LimitConfig{AtMost: most, Per: window}))
 		begun := time.Now()
 		fixture.AwaitAll(ctx, t, fixture.StartAll(ctx, t, b.Client, def, runs))
 		took := time.Since(begun)
@@ -134,7 +134,7 @@ func TestLimitByKey(t *testing.T) {
 			return 0, nil
 		})
 		f := flow.New[job, int]("tenants")
-		flow.Return(f, flow.Node(f, "hold", a, f.Input(), activity.Limit("tenant", activity.AtOnce(2), activity.KeyFrom("tenant"))))
+		flow.Return(f, flow.Node(f, "hold", a, f.Input(), activity.Limit("tenant", activity.LimitConfig{AtOnce: 2, KeyFrom: []string{"tenant"}})))
 		def, err := f.Build()
 		require.NoError(t, err)
 		b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Concurrency: 8})

@@ -45,25 +45,27 @@ func TestReplaceLimit(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		_, err := b.Client.Limit(ctx, "crm", "")
+		_, err := b.Client.Limit("crm", "").Describe(ctx)
 		require.ErrorIs(t, err, runtime.ErrLimitNotFound)
-		_, err = b.Client.Limit(ctx, "c r m", "")
+		_, err = b.Client.Limit("c r m", "").Describe(ctx)
 		require.ErrorIs(t, err, runtime.ErrInvalid)
-		err = b.Client.ReplaceLimit(ctx, fabrictype.Limit{Name: "crm"}, activity.AtOnce(1))
+		err = b.Client.Limit("crm", "").Replace(ctx, fabrictype.Limit{Name: "crm"}, activity.LimitConfig{AtOnce: 1})
 		require.ErrorIs(t, err, enginecore.ErrChangedMeanwhile, "a limit that is not there cannot be replaced")
 
-		require.NoError(t, b.Client.SetLimit(ctx, "crm", "", activity.AtMost(7, 1500*time.Millisecond)))
-		old, err := b.Client.Limit(ctx, "crm", "")
+		require.NoError(t, b.Client.Limit("crm", "").Set(ctx, activity.LimitConfig{AtMost: 7, Per: 1500 * time.Millisecond}))
+		old, err := b.Client.Limit("crm", "").Describe(ctx)
 		require.NoError(t, err)
 		require.Equal(t, fabrictype.Limit{Name: "crm", AtMost: 7, Per: fabrictype.Duration{Duration: 1500 * time.Millisecond}, Set: true}, old)
-		onlyOne(t, func(i int) error { return b.Client.ReplaceLimit(ctx, old, activity.AtOnce(i+1)) })
+		onlyOne(t, func(i int) error {
+			return b.Client.Limit(old.Name, old.Key).Replace(ctx, old, activity.LimitConfig{AtOnce: i + 1})
+		})
 
-		old, err = b.Client.Limit(ctx, "crm", "")
+		old, err = b.Client.Limit("crm", "").Describe(ctx)
 		require.NoError(t, err)
 		require.Zero(t, old.AtMost)
 		require.Positive(t, old.AtOnce)
-		require.NoError(t, b.Client.ResetLimit(ctx, "crm", ""))
-		require.ErrorIs(t, b.Client.ReplaceLimit(ctx, old, activity.AtOnce(1)), enginecore.ErrChangedMeanwhile, "it is not set any more")
+		require.NoError(t, b.Client.Limit("crm", "").Reset(ctx))
+		require.ErrorIs(t, b.Client.Limit(old.Name, old.Key).Replace(ctx, old, activity.LimitConfig{AtOnce: 1}), enginecore.ErrChangedMeanwhile, "it is not set any more")
 	})
 }
 
@@ -71,26 +73,27 @@ func TestReplaceBudget(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		ref := fabrictype.BudgetRef{Name: "money"}
-		err := b.Client.ReplaceBudget(ctx, fabrictype.Budget{BudgetRef: ref}, flow.HardLimit("calls", 1))
+		ref := fabrictype.BudgetName{Name: "money"}
+		err := b.Client.Budget(ref).Replace(ctx, fabrictype.Budget{BudgetName: ref}, flow.BudgetConfig{Hard: map[string]int64{"calls": 1}})
 		require.ErrorIs(t, err, enginecore.ErrChangedMeanwhile, "a budget that is not there cannot be replaced")
-		_, err = b.Client.Budget(ctx, ref)
+		_, err = b.Client.Budget(ref).Describe(ctx)
 		require.ErrorIs(t, err, runtime.ErrBudgetNotFound)
 
-		require.NoError(t, b.Client.SetBudget(ctx, ref, flow.HardLimit("calls", 4), flow.SoftLimit("cents", 3),
-			flow.ResetEvery(time.Hour), flow.OnExceeded(flow.BlockNodes)))
-		first, err := b.Client.Budget(ctx, ref)
+		require.NoError(t, b.Client.Budget(ref).Set(ctx, flow.BudgetConfig{Hard: map[string]int64{"calls": 4}, Soft: map[string]int64{"cents": 3}, ResetEvery: time.Hour, OnExceeded: flow.BlockNodes}))
+		first, err := b.Client.Budget(ref).Describe(ctx)
 		require.NoError(t, err)
-		onlyOne(t, func(i int) error { return b.Client.ReplaceBudget(ctx, first, flow.HardLimit("calls", int64(10+i))) })
+		onlyOne(t, func(i int) error {
+			return b.Client.Budget(first.BudgetName).Replace(ctx, first, flow.BudgetConfig{Hard: map[string]int64{"calls": int64(10 + i)}})
+		})
 
-		second, err := b.Client.Budget(ctx, ref)
+		second, err := b.Client.Budget(ref).Describe(ctx)
 		require.NoError(t, err)
 		require.Len(t, second.Amounts, 1)
 		require.Zero(t, second.ResetEvery)
-		require.NoError(t, b.Client.SetBudget(ctx, ref, flow.HardLimit("calls", 1), flow.HardLimit("cents", 1)))
-		require.ErrorIs(t, b.Client.ReplaceBudget(ctx, second, flow.HardLimit("calls", 2)), enginecore.ErrChangedMeanwhile)
-		require.NoError(t, b.Client.DeleteBudget(ctx, ref))
-		require.ErrorIs(t, b.Client.ReplaceBudget(ctx, second, flow.HardLimit("calls", 2)), enginecore.ErrChangedMeanwhile)
+		require.NoError(t, b.Client.Budget(ref).Set(ctx, flow.BudgetConfig{Hard: map[string]int64{"calls": 1, "cents": 1}}))
+		require.ErrorIs(t, b.Client.Budget(second.BudgetName).Replace(ctx, second, flow.BudgetConfig{Hard: map[string]int64{"calls": 2}}), enginecore.ErrChangedMeanwhile)
+		require.NoError(t, b.Client.Budget(ref).Delete(ctx))
+		require.ErrorIs(t, b.Client.Budget(second.BudgetName).Replace(ctx, second, flow.BudgetConfig{Hard: map[string]int64{"calls": 2}}), enginecore.ErrChangedMeanwhile)
 	})
 }
 
@@ -99,15 +102,15 @@ func TestScheduleNamed(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		hourly := runtime.ScheduleConfig{Every: time.Hour}
-		_, err := b.Client.ScheduleNamed(ctx, "hourly", "shipping", nil, hourly)
+		_, err := b.Client.Flow("shipping").Schedule(ctx, "hourly", nil, hourly)
 		require.ErrorIs(t, err, enginecore.ErrFlowNotPublished)
 
 		require.NoError(t, b.Client.Publish(ctx, runtime.Publication{Flow: fixture.Shipping(t, fixture.Declared())}))
-		_, err = b.Client.ScheduleNamed(ctx, "hourly", "shipping", json.RawMessage(`{"weight":"heavy"}`), hourly)
+		_, err = b.Client.Flow("shipping").Schedule(ctx, "hourly", json.RawMessage(`{"weight":"heavy"}`), hourly)
 		require.ErrorIs(t, err, runtime.ErrInvalid)
 		var faults *fabrictype.ValueError
 		require.ErrorAs(t, err, &faults)
-		_, err = b.Client.ScheduleNamed(ctx, "hour ly", "shipping", json.RawMessage(`{"to":"Lima","weight":3}`),
+		_, err = b.Client.Flow("shipping").Schedule(ctx, "hour ly", json.RawMessage(`{"to":"Lima","weight":3}`),
 			runtime.ScheduleConfig{})
 		require.ErrorContains(t, err, "Cron, Every")
 		require.ErrorContains(t, err, "hour ly")
@@ -116,13 +119,13 @@ func TestScheduleNamed(t *testing.T) {
 			t.Fatalf("a schedule was written: %+v", schedule)
 		}
 
-		made, err := b.Client.ScheduleNamed(ctx, "hourly", "shipping", json.RawMessage(`{"to":"Lima","weight":3}`), hourly)
+		made, err := b.Client.Flow("shipping").Schedule(ctx, "hourly", json.RawMessage(`{"to":"Lima","weight":3}`), hourly)
 		require.NoError(t, err)
 		require.Equal(t, "shipping", made.Flow)
-		again, err := b.Client.ScheduleNamed(ctx, "hourly", "shipping", json.RawMessage(`{ "to":"Lima", "weight":3}`), hourly)
+		again, err := b.Client.Flow("shipping").Schedule(ctx, "hourly", json.RawMessage(`{ "to":"Lima", "weight":3}`), hourly)
 		require.NoError(t, err)
 		require.Equal(t, made, again, "the same declaration changes nothing")
-		run, err := b.Client.TriggerSchedule(ctx, "hourly")
+		run, err := b.Client.Schedule("hourly").Trigger(ctx)
 		require.NoError(t, err)
 		require.NotEmpty(t, run)
 	})

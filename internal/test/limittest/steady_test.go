@@ -107,7 +107,7 @@ func TestReconcilers_LeaveSteadyStatesAlone(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		s := &steady{Bench: b, ctx: enginetest.Context(t), gate: make(chan struct{}), runs: make(map[string]*runtime.Run[int])}
 		free := activity.New("free", func(_ context.Context, n int) (int, error) { return n, nil })
-		held := s.hold("held", activity.Limit("two", activity.AtOnce(2)))
+		held := s.hold("held", activity.Limit("two", activity.LimitConfig{AtOnce: 2}))
 		spends := activity.New("spends", func(ctx context.Context, n int) (int, error) {
 			return n, activity.ReportUsage(ctx, "calls", 1)
 		})
@@ -124,14 +124,14 @@ func TestReconcilers_LeaveSteadyStatesAlone(t *testing.T) {
 		b.Worker(t, handlers, runtime.WorkerConfig{Concurrency: 20})
 		s.start(t, "limited", held, 4, 2, "active")
 		s.start(t, "spending", spends, 3, 2, "rate_limited",
-			flow.Budget("calls", flow.HardLimit("calls", 1), flow.OnExceeded(flow.BlockNodes)))
+			flow.Budget("calls", flow.BudgetConfig{Hard: map[string]int64{"calls": 1}, OnExceeded: flow.BlockNodes}))
 		s.start(t, "asking", asks, 2, 2, "suspended")
-		require.NoError(t, b.Client.PauseActivity(s.ctx, "blocked", ""))
+		require.NoError(t, b.Client.Activity("blocked").Pause(s.ctx, ""))
 		s.start(t, "paused", blocked, 2, 2, "rate_limited", flow.Priority(4))
 		for _, x := range []struct {
 			name string
 			opts []activity.Option
-		}{{"lost", nil}, {"measured", []activity.Option{activity.Limit("one", activity.AtOnce(1))}}} {
+		}{{"lost", nil}, {"measured", []activity.Option{activity.Limit("one", activity.LimitConfig{AtOnce: 1})}}} {
 			s.start(t, x.name, s.hold(x.name, append(x.opts, activity.Lane("lost"))...), 2, 2, "waiting")
 			dead := newBrittle(s.ctx, t, b)
 			dead.request.LaneID, dead.request.Kinds = "lost", "\n"+x.name+"\n"
@@ -151,10 +151,10 @@ func TestReconcilers_LeaveSteadyStatesAlone(t *testing.T) {
 			require.Empty(t, report.Repaired, task)
 		}
 		close(s.gate)
-		require.NoError(t, b.Client.ResumeActivity(s.ctx, "blocked"))
+		require.NoError(t, b.Client.Activity("blocked").Resume(s.ctx))
 		b.Worker(t, append(handlers, blocked), runtime.WorkerConfig{Concurrency: 20})
 		b.Worker(t, []activity.Handler{free, s.hold("lost", activity.Lane("lost")), s.hold("measured", activity.Lane("lost"),
-			activity.Limit("one", activity.AtOnce(1)))}, runtime.WorkerConfig{Lanes: []string{"lost"}})
+			activity.Limit("one", activity.LimitConfig{AtOnce: 1}))}, runtime.WorkerConfig{Lanes: []string{"lost"}})
 		for name, run := range s.runs {
 			switch name {
 			case "spending":
@@ -186,7 +186,7 @@ func TestPausedActivityMarksLanesInUse(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := activity.New("a", func(_ context.Context, n int) (int, error) { return n, nil })
-		require.NoError(t, b.Client.PauseActivity(ctx, "a", ""))
+		require.NoError(t, b.Client.Activity("a").Pause(ctx, ""))
 		run, err := runtime.Start(ctx, b.Client, fixture.Single(t, a), 1)
 		require.NoError(t, err)
 		for range 2 {
@@ -194,7 +194,7 @@ func TestPausedActivityMarksLanesInUse(t *testing.T) {
 			require.NoError(t, err)
 			require.Empty(t, report.Repaired)
 		}
-		require.NoError(t, b.Client.ResumeActivity(ctx, "a"))
+		require.NoError(t, b.Client.Activity("a").Resume(ctx))
 		report, err := b.RunKeeperTask(ctx, "index_reconciliation")
 		require.NoError(t, err)
 		require.Empty(t, report.Repaired)

@@ -80,8 +80,8 @@ func (c *Client) perform(ctx context.Context, call Call) (Outcome, error) {
 		result, err := ref.SignalWait(ctx, wait, signal)
 		return outcome(result, false), err
 	case StartOrSignal:
-		run, result, err := runtime.StartOrSignal(ctx, c.client, c.def, call.Input, wait, signal, runtime.WithID(call.Run))
-		return outcome(result, run.Existed()), err
+		run, err := runtime.Start(ctx, c.client, c.def, call.Input, runtime.WithSignal(wait, signal), runtime.WithID(call.Run))
+		return outcome(run.SignalResult(), run.Existed()), err
 	case Cancel:
 		return Outcome{Code: Done}, ref.Cancel(ctx, "enough")
 	case Describe:

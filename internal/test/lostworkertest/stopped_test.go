@@ -25,7 +25,7 @@ import (
 // valid: it does not begin the function, uses no permit, and continues to work.
 func TestStoppedBetweenGrantAndBegin(t *testing.T) {
 	t.Parallel()
-	counted := []flow.NodeOption{activity.Limit("some", activity.AtOnce(1), activity.AtMost(100, time.Hour))}
+	counted := []flow.NodeOption{activity.Limit("some", activity.LimitConfig{AtMost: 100, Per: time.Hour, AtOnce: 1})}
 	for name, c := range map[string]struct {
 		at      string // the call with which the process is stopped
 		options []flow.NodeOption
@@ -34,7 +34,7 @@ func TestStoppedBetweenGrantAndBegin(t *testing.T) {
 		"candidate":       {"ffx2_claim", counted},
 		"place":           {"ffx2_exchange", counted},
 		"admission":       {"ffx2_admit", counted},
-		"block of places": {"ffx2_hold_places", []flow.NodeOption{activity.Limit("some", activity.AtOnce(100))}},
+		"block of places": {"ffx2_hold_places", []flow.NodeOption{activity.Limit("some", activity.LimitConfig{AtOnce: 100})}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -81,7 +81,7 @@ func TestBulkCancel(t *testing.T) {
 		require.Len(t, preview.Sample, 12)
 		require.False(t, preview.More)
 		requireStates(t, b, "wait", preview.States)
-		_, err = b.Client.DescribeBulkJob(ctx, "clean")
+		_, err = b.Client.BulkJob("clean").Describe(ctx)
 		require.ErrorIs(t, err, runtime.ErrBulkJobNotFound)
 
 		job, err := b.Client.StartBulkJob(ctx, query, action, options)
@@ -102,7 +102,7 @@ func TestBulkCancel(t *testing.T) {
 		require.Equal(t, job, again)
 		_, err = b.Client.StartBulkJob(ctx, query, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, options)
 		require.ErrorIs(t, err, runtime.ErrBulkJobConflict)
-		require.NoError(t, b.Client.StopBulkJob(ctx, "clean"), "it is over")
+		require.NoError(t, b.Client.BulkJob("clean").Stop(ctx), "it is over")
 		require.Equal(t, job, fixture.AwaitJob(t, b, "clean", fixture.IsOver))
 		var listed []*fabrictype.BulkJob
 		for job, err := range b.Client.BulkJobs(ctx) {
@@ -224,13 +224,13 @@ func TestBulkJobOfKilledKeeper(t *testing.T) {
 	require.NoError(t, runs[3].Cancel(ctx, "x")) // without saving it
 	_, err = b.RunKeeperTask(ctx, "bulk_job")
 	require.NoError(t, err)
-	job, err := b.Client.DescribeBulkJob(ctx, "j")
+	job, err := b.Client.BulkJob("j").Describe(ctx)
 	require.NoError(t, err)
 	require.Equal(t, 0, job.Progress.Handled())
 	clock.Jump(21 * time.Second)
 	_, err = b.RunKeeperTask(ctx, "bulk_job")
 	require.NoError(t, err)
-	job, err = b.Client.DescribeBulkJob(ctx, "j")
+	job, err = b.Client.BulkJob("j").Describe(ctx)
 	require.NoError(t, err)
 	require.Equal(t, fabrictype.BulkCompleted, job.State)
 	require.Equal(t, fabrictype.BulkProgress{Done: 4, Skipped: 1}, job.Progress)
@@ -243,7 +243,7 @@ func TestBulkJobOfKilledKeeper(t *testing.T) {
 	clock.Jump(7*24*time.Hour + time.Minute)
 	_, err = b.RunKeeperTask(ctx, "bulk_job")
 	require.NoError(t, err)
-	_, err = b.Client.DescribeBulkJob(ctx, "j")
+	_, err = b.Client.BulkJob("j").Describe(ctx)
 	require.ErrorIs(t, err, runtime.ErrBulkJobNotFound)
 }
 
@@ -272,7 +272,7 @@ func TestBulkJobIsTakenOver(t *testing.T) {
 			}
 			_, err = b.RunKeeperTask(ctx, "bulk_job") // takes nothing over
 			require.NoError(t, err)
-			job, err := b.Client.DescribeBulkJob(ctx, "j")
+			job, err := b.Client.BulkJob("j").Describe(ctx)
 			require.NoError(t, err)
 			require.Equal(t, fabrictype.BulkRunning, job.State)
 			b.Keeper(t)
@@ -343,7 +343,7 @@ func TestBulkJobCountsTheRunOfAKilledKeeper(t *testing.T) {
 			clock.Jump(21 * time.Second)
 			_, err = b.RunKeeperTask(ctx, "bulk_job")
 			require.NoError(t, err)
-			job, err := b.Client.DescribeBulkJob(ctx, "j")
+			job, err := b.Client.BulkJob("j").Describe(ctx)
 			require.NoError(t, err)
 			require.Equal(t, fabrictype.BulkCompleted, job.State)
 			require.Equal(t, fabrictype.BulkProgress{Done: 3}, job.Progress)
@@ -379,27 +379,27 @@ func TestBulkJobRateAndStop(t *testing.T) {
 		for range 3 {
 			_, err = b.RunKeeperTask(ctx, "bulk_job")
 			require.NoError(t, err)
-			job, err := b.Client.DescribeBulkJob(ctx, "slow")
+			job, err := b.Client.BulkJob("slow").Describe(ctx)
 			require.NoError(t, err)
 			require.Equal(t, fabrictype.BulkProgress{Done: hour + 1}, job.Progress)
 		}
 		clock.Jump(time.Hour + time.Second)
 	}
-	two, err := b.Client.DescribeBulkJob(ctx, "two")
+	two, err := b.Client.BulkJob("two").Describe(ctx)
 	require.NoError(t, err)
 	require.Equal(t, fabrictype.BulkCompleted, two.State)
 	require.Equal(t, fabrictype.BulkProgress{Done: 2}, two.Progress)
 
-	require.NoError(t, b.Client.StopBulkJob(ctx, "slow", runtime.WithActor("bob")))
+	require.NoError(t, b.Client.BulkJob("slow").Stop(ctx, runtime.WithActor("bob")))
 	_, err = b.RunKeeperTask(ctx, "bulk_job")
 	require.NoError(t, err)
-	job, err := b.Client.DescribeBulkJob(ctx, "slow")
+	job, err := b.Client.BulkJob("slow").Describe(ctx)
 	require.NoError(t, err)
 	require.Equal(t, fabrictype.BulkStopped, job.State)
 	require.Equal(t, "bob", job.StoppedBy)
 	require.Equal(t, fabrictype.BulkProgress{Done: 3}, job.Progress)
 	requireStates(t, b, "wait", map[fabrictype.RunState]int{"running": 1, "cancelled": 3})
-	require.ErrorIs(t, b.Client.StopBulkJob(ctx, "none"), runtime.ErrBulkJobNotFound)
+	require.ErrorIs(t, b.Client.BulkJob("none").Stop(ctx), runtime.ErrBulkJobNotFound)
 }
 
 // A job that was stopped while a keeper has it gets the last counts, and stays stopped.
@@ -417,7 +417,7 @@ func TestBulkJobStoppedWhileTaken(t *testing.T) {
 		require.NoError(t, err)
 		_, err = core.TakeBulkJob(ctx, enginerpc.TakeBulkJobCall{Partition: p, BulkJobID: id, Claimant: "two"})
 		require.ErrorIs(t, err, errorcode.BulkJobTaken)
-		require.NoError(t, b.Client.StopBulkJob(ctx, "j"))
+		require.NoError(t, b.Client.BulkJob("j").Stop(ctx))
 		reply, err := core.SaveBulkJob(ctx, enginerpc.SaveBulkJobCall{
 			Partition: p, BulkJobID: id, Claimant: "one", Progress: []byte(`{"done":1}`), Completed: true,
 		})
@@ -425,7 +425,7 @@ func TestBulkJobStoppedWhileTaken(t *testing.T) {
 		require.Equal(t, "stopped", reply.State)
 		_, err = core.TakeBulkJob(ctx, enginerpc.TakeBulkJobCall{Partition: p, BulkJobID: id, Claimant: "one"})
 		require.ErrorIs(t, err, errorcode.BulkJobOver)
-		job, err := b.Client.DescribeBulkJob(ctx, "j")
+		job, err := b.Client.BulkJob("j").Describe(ctx)
 		require.NoError(t, err)
 		require.Equal(t, fabrictype.BulkStopped, job.State)
 		require.Equal(t, 1, job.Progress.Done)
@@ -484,7 +484,7 @@ func TestBulkJobRefused(t *testing.T) {
 		_, err = b.Client.PreviewBulkJob(ctx, c.query, c.action, c.options)
 		require.ErrorIs(t, err, runtime.ErrInvalid, want)
 	}
-	_, err := b.Client.DescribeBulkJob(ctx, "")
+	_, err := b.Client.BulkJob("").Describe(ctx)
 	require.ErrorIs(t, err, runtime.ErrInvalid)
 	for range b.Client.BulkJobs(ctx) {
 		t.Fatal("there is a job")

@@ -138,7 +138,7 @@ func TestFork(t *testing.T) {
 		}
 		require.ElementsMatch(t, []string{"from", "input", "result", "both"}, forks)
 		fork := b.Client.Run("diamond", "result")
-		diff, err := runtime.DiffRuns(ctx, run.RunRef, fork)
+		diff, err := run.RunRef.Diff(ctx, fork)
 		require.NoError(t, err)
 		require.False(t, diff.Same())
 		require.Equal(t, []bool{false, true, false}, []bool{diff.Input, diff.Result, diff.Graph})
@@ -146,7 +146,7 @@ func TestFork(t *testing.T) {
 		for _, n := range diff.Nodes {
 			require.Equal(t, n.Name == "left" || n.Name == "end", len(n.Differs) > 0, n.Name)
 		}
-		diff, err = runtime.DiffRuns(ctx, run.RunRef, b.Client.Run("diamond", "from"))
+		diff, err = run.RunRef.Diff(ctx, b.Client.Run("diamond", "from"))
 		require.NoError(t, err)
 		require.True(t, diff.Same())
 		second, err := fork.Fork(ctx, runtime.ForkFrom("end"))
@@ -234,7 +234,7 @@ func TestForkKinds(t *testing.T) {
 		require.NoError(t, err)
 		forkResult(t, changed, later.RunRef)
 		tr.take()
-		diff, err := runtime.DiffRuns(ctx, run.RunRef, later.RunRef)
+		diff, err := run.RunRef.Diff(ctx, later.RunRef)
 		require.NoError(t, err)
 		require.True(t, diff.Graph)
 		nodes := map[string]fabrictype.NodeDiff{}
@@ -433,7 +433,7 @@ func TestForkKeepsSkippedBranches(t *testing.T) {
 			fork, err := run.Fork(ctx, runtime.ForkFrom(from))
 			require.NoError(t, err)
 			forkResult(t, def, fork)
-			diff, err := runtime.DiffRuns(ctx, run.RunRef, fork)
+			diff, err := run.RunRef.Diff(ctx, fork)
 			require.NoError(t, err)
 			require.True(t, diff.Same(), "%+v", diff.Nodes)
 		}

@@ -48,30 +48,30 @@ func TestClientInterceptors_GuardStartsOfSchedulesAndBulkJobs(t *testing.T) {
 				return err
 			}},
 			{"set_schedule nightly plain 8", func() error {
-				_, err := client.EditSchedule(ctx, "nightly", func(e *runtime.ScheduleEdit) error {
+				_, err := client.Schedule("nightly").Edit(ctx, func(e *runtime.ScheduleEdit) error {
 					e.Input = []byte("8")
 					return nil
 				})
 				return err
 			}},
-			{"trigger_schedule nightly plain ", func() error { _, err := client.TriggerSchedule(ctx, "nightly"); return err }},
+			{"trigger_schedule nightly plain ", func() error { _, err := client.Schedule("nightly").Trigger(ctx); return err }},
 			{"backfill_schedule nightly plain ", func() error {
-				_, err := client.BackfillSchedule(ctx, "nightly", hours)
+				_, err := client.Schedule("nightly").Backfill(ctx, hours)
 				return err
 			}},
-			{"pause_schedule nightly plain ", func() error { return client.PauseSchedule(ctx, "nightly", "why not") }},
-			{"resume_schedule nightly plain ", func() error { return client.ResumeSchedule(ctx, "nightly") }},
+			{"pause_schedule nightly plain ", func() error { return client.Schedule("nightly").Pause(ctx, "why not") }},
+			{"resume_schedule nightly plain ", func() error { return client.Schedule("nightly").Resume(ctx) }},
 			{"start_bulk_job again plain rerun", func() error {
 				_, err := client.StartBulkJob(ctx, runtime.RunQuery{Flow: "plain", States: []fabrictype.RunState{fabrictype.RunFailed}},
 					fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: fabrictype.RerunFailed}, runtime.BulkOptions{ID: "again"})
 				return err
 			}},
-			{"stop_bulk_job again  ", func() error { return client.StopBulkJob(ctx, "again") }},
-			{"pause_lane default  ", func() error { return client.PauseLane(ctx, "default", "why not") }},
-			{"resume_lane default  ", func() error { return client.ResumeLane(ctx, "default") }},
-			{"pause_activity double  ", func() error { return client.PauseActivity(ctx, "double", "why not") }},
-			{"resume_activity double  ", func() error { return client.ResumeActivity(ctx, "double") }},
-			{"delete_schedule nightly plain ", func() error { return client.DeleteSchedule(ctx, "nightly") }},
+			{"stop_bulk_job again  ", func() error { return client.BulkJob("again").Stop(ctx) }},
+			{"pause_lane default  ", func() error { return client.Lane("default").Pause(ctx, "why not") }},
+			{"resume_lane default  ", func() error { return client.Lane("default").Resume(ctx) }},
+			{"pause_activity double  ", func() error { return client.Activity("double").Pause(ctx, "why not") }},
+			{"resume_activity double  ", func() error { return client.Activity("double").Resume(ctx) }},
+			{"delete_schedule nightly plain ", func() error { return client.Schedule("nightly").Delete(ctx) }},
 		}
 		for _, step := range steps {
 			refuses = true
@@ -81,7 +81,7 @@ func TestClientInterceptors_GuardStartsOfSchedulesAndBulkJobs(t *testing.T) {
 			require.NoError(t, step.do(), step.want)
 			require.Equal(t, step.want, seen[len(seen)-1])
 		}
-		_, err := b.Client.DescribeSchedule(ctx, "nightly")
+		_, err := b.Client.Schedule("nightly").Describe(ctx)
 		require.ErrorIs(t, err, runtime.ErrScheduleNotFound)
 	})
 }

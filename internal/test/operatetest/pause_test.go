@@ -58,8 +58,8 @@ func TestPausedLane(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		p := newPausable(t, b, nil)
-		require.NoError(t, b.Client.PauseLane(p.ctx, activity.DefaultLane, "maintenance"))
-		require.NoError(t, b.Client.PauseLane(p.ctx, activity.DefaultLane, "again"), "pausing twice is the same pause")
+		require.NoError(t, b.Client.Lane(activity.DefaultLane).Pause(p.ctx, "maintenance"))
+		require.NoError(t, b.Client.Lane(activity.DefaultLane).Pause(p.ctx, "again"), "pausing twice is the same pause")
 		run := p.start(t, 3)
 		other := activity.New("other", func(_ context.Context, n int) (int, error) { return n, nil }, activity.Lane("open"))
 		b.Worker(t, []activity.Handler{p.add, other}, runtime.WorkerConfig{Lanes: []string{"default", "open"}})
@@ -83,7 +83,7 @@ func TestPausedLane(t *testing.T) {
 		require.Equal(t, "default", pauses[0].Lane)
 		require.Zero(t, p.runs.Load())
 
-		require.NoError(t, b.Client.ResumeLane(p.ctx, activity.DefaultLane))
+		require.NoError(t, b.Client.Lane(activity.DefaultLane).Resume(p.ctx))
 		out, err := run.Result(p.ctx)
 		require.NoError(t, err)
 		require.Equal(t, 3, out)
@@ -100,7 +100,7 @@ func TestPausedActivity(t *testing.T) {
 		b.Worker(t, []activity.Handler{p.add, other})
 		b.Keeper(t)
 		const timeout = time.Second
-		require.NoError(t, b.Client.PauseActivity(p.ctx, "add", ""))
+		require.NoError(t, b.Client.Activity("add").Pause(p.ctx, ""))
 		run, err := runtime.Start(p.ctx, b.Client, fixture.Single(t, p.add, activity.ScheduleToStart(timeout)), 1)
 		require.NoError(t, err)
 		enginetest.Eventually(t, fixture.DescribedAs(p.ctx, run, "rate_limited", `activity "add" is paused`))
@@ -111,7 +111,7 @@ func TestPausedActivity(t *testing.T) {
 		_, err = b.RunKeeperTask(p.ctx, "start_deadline")
 		require.NoError(t, err)
 		require.Empty(t, fixture.DescribedAs(p.ctx, run, "rate_limited", `activity "add" is paused`)())
-		require.NoError(t, b.Client.ResumeActivity(p.ctx, "add"))
+		require.NoError(t, b.Client.Activity("add").Resume(p.ctx))
 		out, err := run.Result(p.ctx)
 		require.NoError(t, err)
 		require.Equal(t, 2, out)
@@ -168,7 +168,7 @@ func TestPauses_EndInEveryWay(t *testing.T) {
 		require.NoError(t, err)
 		_, err = held.Result(p.ctx)
 		require.NoError(t, err)
-		require.NoError(t, b.Client.PauseActivity(p.ctx, "add", ""))
+		require.NoError(t, b.Client.Activity("add").Pause(p.ctx, ""))
 		cancelled, held = p.start(t, 2), p.start(t, 2)
 		for _, run := range []*runtime.Run[int]{cancelled, held} {
 			enginetest.Eventually(t, fixture.DescribedAs(p.ctx, run, "rate_limited", "paused"))

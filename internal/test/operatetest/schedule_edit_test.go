@@ -38,7 +38,7 @@ func TestScheduleBackfill(t *testing.T) {
 			var d *fabrictype.Schedule
 			enginetest.Eventually(t, func() string {
 				var err error
-				d, err = b.Client.DescribeSchedule(ctx, "hourly")
+				d, err = b.Client.Schedule("hourly").Describe(ctx)
 				if err != nil || len(d.Backfills) > 0 {
 					return fmt.Sprintf("backfills %+v, %v", d, err)
 				}
@@ -46,7 +46,7 @@ func TestScheduleBackfill(t *testing.T) {
 			})
 			return d
 		}
-		count, err := b.Client.BackfillSchedule(ctx, "hourly", fabrictype.Backfill{
+		count, err := b.Client.Schedule("hourly").Backfill(ctx, fabrictype.Backfill{
 			From: last.Add(-4 * time.Hour), Until: last.Add(time.Minute),
 		})
 		require.NoError(t, err)
@@ -65,7 +65,7 @@ func TestScheduleBackfill(t *testing.T) {
 		}
 		require.EqualValues(t, 1, most.Load())
 
-		count, err = b.Client.BackfillSchedule(ctx, "hourly", fabrictype.Backfill{
+		count, err = b.Client.Schedule("hourly").Backfill(ctx, fabrictype.Backfill{
 			From: last.Add(-9 * time.Hour), Until: last, Overlap: fabrictype.OverlapAllow,
 		})
 		require.NoError(t, err)
@@ -80,7 +80,7 @@ func TestScheduleBackfill(t *testing.T) {
 			}
 			return ""
 		})
-		id, err := b.Client.TriggerSchedule(ctx, "hourly") // its own overlap policy knows nothing of backfills
+		id, err := b.Client.Schedule("hourly").Trigger(ctx) // its own overlap policy knows nothing of backfills
 		require.NoError(t, err)
 		require.NotEmpty(t, id)
 
@@ -92,10 +92,10 @@ func TestScheduleBackfill(t *testing.T) {
 			"has no time in the interval":                {From: last.Add(-59 * time.Minute), Until: last.Add(-time.Minute)},
 			"has more than 1000 times":                   {From: last.Add(-2000 * time.Hour), Until: last},
 		} {
-			_, err := b.Client.BackfillSchedule(ctx, "hourly", backfill)
+			_, err := b.Client.Schedule("hourly").Backfill(ctx, backfill)
 			require.ErrorContains(t, err, text)
 		}
-		_, err = b.Client.BackfillSchedule(ctx, "none", fabrictype.Backfill{From: last, Until: last})
+		_, err = b.Client.Schedule("none").Backfill(ctx, fabrictype.Backfill{From: last, Until: last})
 		require.ErrorIs(t, err, runtime.ErrScheduleNotFound)
 		b.Settle(t)
 	})
@@ -118,20 +118,20 @@ func TestScheduleBackfillIsPaused(t *testing.T) {
 		last := fixture.Hourly(ctx, t, b, report, fabrictype.OverlapAllow)
 		b.Worker(t, []activity.Handler{report})
 		b.Keeper(t)
-		require.NoError(t, b.Client.PauseSchedule(ctx, "hourly", "wait"))
-		_, err := b.Client.BackfillSchedule(ctx, "hourly", fabrictype.Backfill{From: last.Add(-time.Hour), Until: last})
+		require.NoError(t, b.Client.Schedule("hourly").Pause(ctx, "wait"))
+		_, err := b.Client.Schedule("hourly").Backfill(ctx, fabrictype.Backfill{From: last.Add(-time.Hour), Until: last})
 		require.NoError(t, err)
-		d, err := b.Client.DescribeSchedule(ctx, "hourly")
+		d, err := b.Client.Schedule("hourly").Describe(ctx)
 		require.NoError(t, err)
 		require.Equal(t, []fabrictype.Backfill{
 			{From: last.Add(-time.Hour), Until: last, Overlap: fabrictype.OverlapQueue},
 		}, d.Backfills)
 		require.Zero(t, d.Started)
-		require.NoError(t, b.Client.ResumeSchedule(ctx, "hourly"))
+		require.NoError(t, b.Client.Schedule("hourly").Resume(ctx))
 		goOn <- struct{}{} // the first run runs
 		goOn <- struct{}{}
 		enginetest.Eventually(t, func() string {
-			d, err := b.Client.DescribeSchedule(ctx, "hourly")
+			d, err := b.Client.Schedule("hourly").Describe(ctx)
 			if err != nil || len(d.Backfills) > 0 || d.Started != 2 {
 				return fmt.Sprintf("%+v, %v", d, err)
 			}
@@ -151,7 +151,7 @@ func TestEditSchedule(t *testing.T) {
 		b.Worker(t, []activity.Handler{report})
 		b.Keeper(t)
 		fire := func() string {
-			id, err := b.Client.TriggerSchedule(ctx, "hourly")
+			id, err := b.Client.Schedule("hourly").Trigger(ctx)
 			require.NoError(t, err)
 			run, err := runtime.Attach(b.Client.Run("report", id), def)
 			require.NoError(t, err)
@@ -160,10 +160,10 @@ func TestEditSchedule(t *testing.T) {
 			return out
 		}
 		require.Equal(t, "acme", fire())
-		before, err := b.Client.DescribeSchedule(ctx, "hourly")
+		before, err := b.Client.Schedule("hourly").Describe(ctx)
 		require.NoError(t, err)
 
-		d, err := b.Client.EditSchedule(ctx, "hourly", func(e *runtime.ScheduleEdit) error {
+		d, err := b.Client.Schedule("hourly").Edit(ctx, func(e *runtime.ScheduleEdit) error {
 			require.Equal(t, time.Hour, e.Config.Every)
 			require.Equal(t, 10, e.Config.QueueLimit)
 			require.JSONEq(t, `{"customer":"acme"}`, string(e.Input))
@@ -178,11 +178,11 @@ func TestEditSchedule(t *testing.T) {
 		require.Equal(t, before.CreatedAt, d.CreatedAt)
 		require.EqualValues(t, 1, d.Started)
 		require.Equal(t, "other", fire())
-		after, err := b.Client.DescribeSchedule(ctx, "hourly")
+		after, err := b.Client.Schedule("hourly").Describe(ctx)
 		require.NoError(t, err)
 		require.Len(t, after.History, 2)
 
-		times, err := b.Client.NextFires(ctx, "hourly", 40)
+		times, err := b.Client.Schedule("hourly").Next(ctx, 40)
 		require.NoError(t, err)
 		require.Len(t, times, 40)
 		want, err := runtime.ScheduleConfig{Cron: "30 2 * * *", TimeZone: "Europe/Berlin"}.Times(times[0].Add(-time.Second), 40)
@@ -190,13 +190,13 @@ func TestEditSchedule(t *testing.T) {
 		require.Equal(t, want, times)
 		require.Equal(t, after.NextFire, times[0])
 
-		same, err := b.Client.EditSchedule(ctx, "hourly", func(*runtime.ScheduleEdit) error { return nil })
+		same, err := b.Client.Schedule("hourly").Edit(ctx, func(*runtime.ScheduleEdit) error { return nil })
 		require.NoError(t, err)
 		require.Equal(t, after.UpdatedAt, same.UpdatedAt)
 		refuse := errors.New("no")
-		_, err = b.Client.EditSchedule(ctx, "hourly", func(*runtime.ScheduleEdit) error { return refuse })
+		_, err = b.Client.Schedule("hourly").Edit(ctx, func(*runtime.ScheduleEdit) error { return refuse })
 		require.ErrorIs(t, err, refuse)
-		_, err = b.Client.EditSchedule(ctx, "hourly", func(e *runtime.ScheduleEdit) error {
+		_, err = b.Client.Schedule("hourly").Edit(ctx, func(e *runtime.ScheduleEdit) error {
 			e.Config.Cron, e.Config.QueueLimit = "x", 1000
 			return nil
 		})
@@ -204,17 +204,17 @@ func TestEditSchedule(t *testing.T) {
 		require.ErrorContains(t, err, "QueueLimit 1000")
 		require.NoError(t, b.Client.Publish(ctx, runtime.Publication{Flow: def}))
 		for _, input := range []string{"{", `{"customer":7}`} {
-			_, err = b.Client.EditSchedule(ctx, "hourly", func(e *runtime.ScheduleEdit) error {
+			_, err = b.Client.Schedule("hourly").Edit(ctx, func(e *runtime.ScheduleEdit) error {
 				e.Input = []byte(input)
 				return nil
 			})
 			require.ErrorIs(t, err, runtime.ErrInvalid)
 		}
-		_, err = b.Client.EditSchedule(ctx, "none", func(*runtime.ScheduleEdit) error { return nil })
+		_, err = b.Client.Schedule("none").Edit(ctx, func(*runtime.ScheduleEdit) error { return nil })
 		require.ErrorIs(t, err, runtime.ErrScheduleNotFound)
-		_, err = b.Client.NextFires(ctx, "none", 3)
+		_, err = b.Client.Schedule("none").Next(ctx, 3)
 		require.ErrorIs(t, err, runtime.ErrScheduleNotFound)
-		_, err = b.Client.NextFires(ctx, "hourly", 1001)
+		_, err = b.Client.Schedule("hourly").Next(ctx, 1001)
 		require.ErrorIs(t, err, runtime.ErrInvalid)
 		_, err = runtime.ScheduleConfig{}.Times(time.Now(), 1)
 		require.ErrorIs(t, err, runtime.ErrInvalid)
@@ -227,12 +227,12 @@ func TestContractEditsNoSchedules(t *testing.T) {
 	t.Parallel()
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		_, err := b.Client.NextFires(ctx, "s", 1)
+		_, err := b.Client.Schedule("s").Next(ctx, 1)
 		require.ErrorIs(t, err, enginecore.ErrContractOnly)
-		_, err = b.Client.EditSchedule(ctx, "s", func(*runtime.ScheduleEdit) error { return nil })
+		_, err = b.Client.Schedule("s").Edit(ctx, func(*runtime.ScheduleEdit) error { return nil })
 		require.ErrorIs(t, err, enginecore.ErrContractOnly)
 		now := time.Now()
-		_, err = b.Client.BackfillSchedule(ctx, "s", fabrictype.Backfill{From: now, Until: now})
+		_, err = b.Client.Schedule("s").Backfill(ctx, fabrictype.Backfill{From: now, Until: now})
 		require.ErrorIs(t, err, enginecore.ErrContractOnly)
 	})
 }
@@ -242,24 +242,24 @@ func TestScheduleInput(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		_, err := b.Client.ScheduleInput(ctx, "hourly")
+		_, err := b.Client.Schedule("hourly").Input(ctx)
 		require.ErrorIs(t, err, runtime.ErrScheduleNotFound)
 		report := activity.New("report", func(_ context.Context, in fixture.Hour) (string, error) { return in.Customer, nil })
 		fixture.Hourly(ctx, t, b, report, fabrictype.OverlapSkip)
-		v, err := b.Client.ScheduleInput(ctx, "hourly")
+		v, err := b.Client.Schedule("hourly").Input(ctx)
 		require.NoError(t, err)
 		require.Equal(t, "json", v.Codec)
 		require.JSONEq(t, `{"customer": "acme"}`, string(v.JSON))
-		_, err = b.Client.EditSchedule(ctx, "hourly", func(e *runtime.ScheduleEdit) error {
+		_, err = b.Client.Schedule("hourly").Edit(ctx, func(e *runtime.ScheduleEdit) error {
 			e.Input = []byte(`{"customer": "borealis"}`)
 			return nil
 		})
 		require.NoError(t, err)
-		v, err = b.Client.ScheduleInput(ctx, "hourly")
+		v, err = b.Client.Schedule("hourly").Input(ctx)
 		require.NoError(t, err)
 		require.JSONEq(t, `{"customer": "borealis"}`, string(v.JSON))
-		require.NoError(t, b.Client.DeleteSchedule(ctx, "hourly"))
-		_, err = b.Client.ScheduleInput(ctx, "hourly")
+		require.NoError(t, b.Client.Schedule("hourly").Delete(ctx))
+		_, err = b.Client.Schedule("hourly").Input(ctx)
 		require.ErrorIs(t, err, runtime.ErrScheduleNotFound)
 	})
 }

@@ -34,7 +34,7 @@ func TestPauseAndTrigger(t *testing.T) {
 		require.False(t, d.PausedAt.IsZero())
 		hour := l.lastHour(t)
 		l.fireAt(t, hour.Add(-time.Hour))
-		run, err := b.Client.TriggerSchedule(ctx, "s")
+		run, err := b.Client.Schedule("s").Trigger(ctx)
 		require.NoError(t, err)
 		require.Regexp(t, `^s@20.*#1$`, run)
 		d = l.await(t, "triggered", isStarted(1))
@@ -44,15 +44,15 @@ func TestPauseAndTrigger(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, d.NextFire, listed.NextFire)
 		}
-		upcoming, err := b.Client.NextFires(ctx, "s", 1)
+		upcoming, err := b.Client.Schedule("s").Next(ctx, 1)
 		require.NoError(t, err)
 		require.Equal(t, []time.Time{d.NextFire}, upcoming)
 		require.True(t, d.History[0].Triggered)
 		require.Equal(t, []string{run}, l.awaitRuns(t, 1))
-		require.NoError(t, b.Client.PauseSchedule(ctx, "s", "for good"))
+		require.NoError(t, b.Client.Schedule("s").Pause(ctx, "for good"))
 		require.Equal(t, "for good", l.describe(t).PauseReason)
-		require.NoError(t, b.Client.ResumeSchedule(ctx, "s"))
-		require.NoError(t, b.Client.ResumeSchedule(ctx, "s"), "resuming it again succeeds")
+		require.NoError(t, b.Client.Schedule("s").Resume(ctx))
+		require.NoError(t, b.Client.Schedule("s").Resume(ctx), "resuming it again succeeds")
 		d = l.describe(t)
 		require.True(t, d.PausedAt.IsZero())
 		require.Equal(t, hour.Add(time.Hour), d.NextFire)
@@ -78,7 +78,7 @@ func TestUpdate(t *testing.T) {
 		hour := l.lastHour(t)
 		l.fireAt(t, hour)
 		before := l.await(t, "started", isStarted(1))
-		require.NoError(t, b.Client.PauseSchedule(ctx, "s", "audit"))
+		require.NoError(t, b.Client.Schedule("s").Pause(ctx, "audit"))
 
 		again := l.schedule(t, runtime.ScheduleConfig{})
 		require.Equal(t, before.UpdatedAt, again.UpdatedAt, "an equal schedule is not a change")
@@ -102,8 +102,8 @@ func TestUpdate(t *testing.T) {
 		require.Equal(t, "04:30", changed.NextFire.In(berlin).Format("15:04"))
 		require.Len(t, l.describe(t).History, 1)
 
-		require.NoError(t, b.Client.ResumeSchedule(ctx, "s"))
-		_, err = b.Client.TriggerSchedule(ctx, "s")
+		require.NoError(t, b.Client.Schedule("s").Resume(ctx))
+		_, err = b.Client.Schedule("s").Trigger(ctx)
 		require.NoError(t, err)
 		l.await(t, "started", isStarted(2))
 		enginetest.Eventually(t, func() string {
@@ -166,15 +166,15 @@ func TestDelete(t *testing.T) {
 				map[string]any{"at": hour.Add(-time.Hour).UnixMilli(), "serial": 2, "plan": 1, "start_before": 1},
 			}
 		})
-		require.NoError(t, b.Client.DeleteSchedule(ctx, "s"))
-		_, err := b.Client.DescribeSchedule(ctx, "s")
+		require.NoError(t, b.Client.Schedule("s").Delete(ctx))
+		_, err := b.Client.Schedule("s").Describe(ctx)
 		require.ErrorIs(t, err, runtime.ErrScheduleNotFound)
 		for name, do := range map[string]func() error{
-			"delete": func() error { return b.Client.DeleteSchedule(ctx, "s") },
-			"pause":  func() error { return b.Client.PauseSchedule(ctx, "s", "") },
-			"resume": func() error { return b.Client.ResumeSchedule(ctx, "s") },
+			"delete": func() error { return b.Client.Schedule("s").Delete(ctx) },
+			"pause":  func() error { return b.Client.Schedule("s").Pause(ctx, "") },
+			"resume": func() error { return b.Client.Schedule("s").Resume(ctx) },
 			"trigger": func() error {
-				_, err := b.Client.TriggerSchedule(ctx, "s")
+				_, err := b.Client.Schedule("s").Trigger(ctx)
 				return err
 			},
 		} {
@@ -245,7 +245,7 @@ func TestList(t *testing.T) {
 			// A keeper serves all namespaces, and the run belongs to the one of its schedule.
 			b.Keeper(t)
 			l.worker(t)
-			run, err := other.Client.TriggerSchedule(ctx, "s-1")
+			run, err := other.Client.Schedule("s-1").Trigger(ctx)
 			require.NoError(t, err)
 			enginetest.Eventually(t, func() string {
 				if about, err := other.Client.Run("report", run).Describe(ctx); err != nil || about.State != fabrictype.RunSucceeded {
@@ -371,7 +371,7 @@ func TestServerKilled(t *testing.T) {
 			server.Restart()
 			// A keeper that got no reply to its submission continues after the retry time.
 			enginetest.Eventually(t, func() string {
-				d, err := b.Client.DescribeSchedule(context.Background(), "s")
+				d, err := b.Client.Schedule("s").Describe(context.Background())
 				if err == nil && d.Started >= fires {
 					return ""
 				}
@@ -430,9 +430,9 @@ func TestKeeperStartsUnknownFlows(t *testing.T) {
 		require.NoError(t, err)
 		_, err = runtime.Schedule(ctx, b.Client, "gate", gate, struct{}{}, runtime.ScheduleConfig{Every: time.Hour})
 		require.NoError(t, err)
-		runID, err := b.Client.TriggerSchedule(ctx, "large")
+		runID, err := b.Client.Schedule("large").Trigger(ctx)
 		require.NoError(t, err)
-		gateID, err := b.Client.TriggerSchedule(ctx, "gate")
+		gateID, err := b.Client.Schedule("gate").Trigger(ctx)
 		require.NoError(t, err)
 		b.Worker(t, def.Handlers())
 		run, err := runtime.Attach(b.Client.Run(def.Name(), runID), def)
@@ -496,10 +496,10 @@ func TestContractMode(t *testing.T) {
 		ctx := enginetest.Context(t)
 		_, err := runtime.Schedule(ctx, b.Client, "s", l.def, job{}, runtime.ScheduleConfig{Every: time.Hour})
 		require.ErrorIs(t, err, runtime.ErrNotInContract)
-		_, err = b.Client.DescribeSchedule(ctx, "s")
+		_, err = b.Client.Schedule("s").Describe(ctx)
 		require.ErrorIs(t, err, runtime.ErrNotInContract)
-		require.ErrorIs(t, b.Client.PauseSchedule(ctx, "s", ""), runtime.ErrNotInContract)
-		require.ErrorIs(t, b.Client.DeleteSchedule(ctx, "s"), runtime.ErrNotInContract)
+		require.ErrorIs(t, b.Client.Schedule("s").Pause(ctx, ""), runtime.ErrNotInContract)
+		require.ErrorIs(t, b.Client.Schedule("s").Delete(ctx), runtime.ErrNotInContract)
 		for _, err := range b.Client.Schedules(ctx) {
 			require.ErrorIs(t, err, runtime.ErrNotInContract)
 		}
@@ -523,7 +523,7 @@ func TestKeeperSkipsUnknownStoredForm(t *testing.T) {
 	client.Do(ctx, client.B().Zadd().Key(engine.ConnOf(b.Engine.Internal()).Keys().FfxSchedulesDue(p)).ScoreMember().ScoreMember(1, string(id)).Build())
 	_, err = b.RunKeeperTask(ctx, "schedule")
 	require.NoError(t, err)
-	_, err = b.Client.DescribeSchedule(ctx, "s")
+	_, err = b.Client.Schedule("s").Describe(ctx)
 	require.ErrorContains(t, err, "later release")
 	reply, err := engine.ConnOf(b.Engine.Internal()).ReadSchedule(ctx, enginerpc.ReadScheduleCall{Partition: p, ScheduleID: id})
 	require.NoError(t, err)

@@ -156,7 +156,7 @@ func (l *fixture) config(c runtime.ScheduleConfig) runtime.ScheduleConfig {
 
 func (l *fixture) describe(t *testing.T) *fabrictype.Schedule {
 	t.Helper()
-	d, err := l.Client.DescribeSchedule(enginetest.Context(t), "s")
+	d, err := l.Client.Schedule("s").Describe(enginetest.Context(t))
 	require.NoError(t, err)
 	return d
 }

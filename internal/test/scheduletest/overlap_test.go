@@ -188,7 +188,7 @@ func TestTriggeredRunCountsForOverlap(t *testing.T) {
 		ctx := enginetest.Context(t)
 		var ids []string
 		for i := range 3 {
-			id, err := b.Client.TriggerSchedule(ctx, "s")
+			id, err := b.Client.Schedule("s").Trigger(ctx)
 			require.NoError(t, err)
 			ids = append(ids, id)
 			d := l.describe(t)
@@ -196,9 +196,9 @@ func TestTriggeredRunCountsForOverlap(t *testing.T) {
 			require.Equal(t, i, d.Waiting)
 			require.Equal(t, ids[0], d.LastRun)
 		}
-		_, err := b.Client.TriggerSchedule(ctx, "s")
+		_, err := b.Client.Schedule("s").Trigger(ctx)
 		require.NoError(t, err, "when it is written, the end of the first run is unknown")
-		_, err = b.Client.TriggerSchedule(ctx, "s")
+		_, err = b.Client.Schedule("s").Trigger(ctx)
 		require.ErrorIs(t, err, runtime.ErrScheduleFull)
 		begun := time.Now()
 		for i := range 4 {
@@ -233,13 +233,13 @@ func TestTriggerSkipped(t *testing.T) {
 		l.worker(t)
 		l.schedule(t, runtime.ScheduleConfig{})
 		ctx := enginetest.Context(t)
-		id, err := b.Client.TriggerSchedule(ctx, "s")
+		id, err := b.Client.Schedule("s").Trigger(ctx)
 		require.NoError(t, err, "it takes no keeper")
 		run, err := runtime.Attach(b.Client.Run(l.def.Name(), id), l.def)
 		require.NoError(t, err)
 		_, err = run.Describe(ctx)
 		require.NoError(t, err, "the run has been started when the call returns")
-		_, err = b.Client.TriggerSchedule(ctx, "s")
+		_, err = b.Client.Schedule("s").Trigger(ctx)
 		require.ErrorIs(t, err, runtime.ErrFireSkipped)
 		require.ErrorContains(t, err, id)
 		require.Equal(t, "started, skipped", outcomes(l.describe(t)))

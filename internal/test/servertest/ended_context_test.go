@@ -67,23 +67,26 @@ func callsWithContext(
 			}
 			return err
 		},
-		"bulk job": func(ctx context.Context) error { _, err := c.DescribeBulkJob(ctx, "b"); return err },
+		"bulk job": func(ctx context.Context) error { _, err := c.BulkJob("b").Describe(ctx); return err },
 		"bulk jobs": func(ctx context.Context) (err error) {
 			for _, err = range c.BulkJobs(ctx) {
 			}
 			return err
 		},
-		"schedule":        func(ctx context.Context) error { _, err := c.DescribeSchedule(ctx, "s"); return err },
-		"pause schedule":  func(ctx context.Context) error { return c.PauseSchedule(ctx, "s", "") },
-		"budgets":         func(ctx context.Context) error { _, err := c.Budgets(ctx); return err },
-		"budget":          func(ctx context.Context) error { _, err := c.Budget(ctx, fabrictype.BudgetRef{Name: "b"}); return err },
-		"reset budget":    func(ctx context.Context) error { return c.ResetBudget(ctx, fabrictype.BudgetRef{Name: "b"}) },
+		"schedule":       func(ctx context.Context) error { _, err := c.Schedule("s").Describe(ctx); return err },
+		"pause schedule": func(ctx context.Context) error { return c.Schedule("s").Pause(ctx, "") },
+		"budgets":        func(ctx context.Context) error { _, err := c.Budgets(ctx); return err },
+		"budget": func(ctx context.Context) error {
+			_, err := c.Budget(fabrictype.BudgetName{Name: "b"}).Describe(ctx)
+			return err
+		},
+		"reset budget":    func(ctx context.Context) error { return c.Budget(fabrictype.BudgetName{Name: "b"}).Reset(ctx) },
 		"limits":          func(ctx context.Context) error { _, err := c.Limits(ctx); return err },
-		"set limit":       func(ctx context.Context) error { return c.SetLimit(ctx, "l", "", activity.AtOnce(1)) },
+		"set limit":       func(ctx context.Context) error { return c.Limit("l", "").Set(ctx, activity.LimitConfig{AtOnce: 1}) },
 		"lanes":           func(ctx context.Context) error { _, err := c.Lanes(ctx); return err },
 		"pauses":          func(ctx context.Context) error { _, err := c.Pauses(ctx); return err },
-		"pause lane":      func(ctx context.Context) error { return c.PauseLane(ctx, "other", "") },
-		"resume activity": func(ctx context.Context) error { return c.ResumeActivity(ctx, "other") },
+		"pause lane":      func(ctx context.Context) error { return c.Lane("other").Pause(ctx, "") },
+		"resume activity": func(ctx context.Context) error { return c.Activity("other").Resume(ctx) },
 		"inspect":         func(ctx context.Context) error { _, err := b.Engine.Inspect(ctx); return err },
 		"claim for worker": func(ctx context.Context) error {
 			_, err := issuer.ClaimForWorker(ctx, runtime.GrantRequest{Lane: "default", WorkerID: "w", Instance: "w1", TTL: time.Second})

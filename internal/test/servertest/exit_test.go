@@ -64,11 +64,11 @@ func TestFunctionEndsItsGoroutine(t *testing.T) {
 				return 0, none
 			}
 			return n + 1, nil
-		}, activity.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: 5}), activity.StartToClose(time.Minute), activity.HeartbeatTimeout(time.Minute))
+		}, activity.Retry(activity.RetryPolicy{First: time.Millisecond, Attempts: 5, Factor: 1}), activity.StartToClose(time.Minute), activity.HeartbeatTimeout(time.Minute))
 		never := activity.New("never", func(context.Context, int) (int, error) {
 			goruntime.Goexit()
 			return 0, nil
-		}, activity.Retry(activity.NoRetry))
+		}, activity.Retry(activity.RetryPolicy{Attempts: 1}))
 		b.Keeper(t)
 		b.Worker(t, []activity.Handler{exits, never, fixture.AddOne()}, runtime.WorkerConfig{Concurrency: 1})
 
@@ -105,7 +105,7 @@ func TestCodecEndsTheGoroutine(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := activity.New("coded", func(_ context.Context, n int) (int, error) { return n, nil },
-			activity.WithCodec(exitCodec{}), activity.Retry(activity.NoRetry))
+			activity.WithCodec(exitCodec{}), activity.Retry(activity.RetryPolicy{Attempts: 1}))
 		b.Worker(t, []activity.Handler{a, fixture.AddOne()}, runtime.WorkerConfig{Concurrency: 1})
 		f := flow.New[int, int]("coded", flow.WithCodec(exitCodec{}))
 		flow.Return(f, flow.Node(f, "n0", a, f.Input()))

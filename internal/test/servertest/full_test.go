@@ -203,8 +203,8 @@ func TestFullServer(t *testing.T) {
 		answer, err := waiting.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, "ann", answer.By)
-		require.NoError(t, b.Client.PauseLane(ctx, "idle", "full"))
-		require.NoError(t, b.Client.ResumeLane(ctx, "idle"))
+		require.NoError(t, b.Client.Lane("idle").Pause(ctx, "full"))
+		require.NoError(t, b.Client.Lane("idle").Resume(ctx))
 
 		requireRefused(t, ctx, b, now) // it is still full
 		for _, run := range stored {

@@ -86,7 +86,7 @@ func TestRunOnceReports(t *testing.T) {
 			return 7, nil
 		})
 		b.Worker(t, []activity.Handler{failing})
-		def := fixture.Single(t, failing, activity.Retry(activity.Fixed{Delay: 20 * time.Millisecond, Attempts: 2}))
+		def := fixture.Single(t, failing, activity.Retry(activity.RetryPolicy{First: 20 * time.Millisecond, Attempts: 2, Factor: 1}))
 		run, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)
 		enginetest.Eventually(t, func() string {
@@ -127,7 +127,7 @@ func TestKeeperStats(t *testing.T) {
 		b.Worker(t, []activity.Handler{failing})
 		keeper := enginetest.NewKeeper(t, b.Engine, runtime.KeeperConfig{})
 		running := b.Run(t, "keeper", keeper.Run)
-		def := fixture.Single(t, failing, activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 4}))
+		def := fixture.Single(t, failing, activity.Retry(activity.RetryPolicy{First: time.Millisecond, Attempts: 4}))
 		run, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)
 		_, err = run.Result(ctx)
@@ -169,7 +169,7 @@ func TestKeeperSurvives(t *testing.T) {
 		keeper := enginetest.NewKeeper(t, b.Engine, runtime.KeeperConfig{})
 		b.Run(t, "keeper", keeper.Run)
 		b.Worker(t, []activity.Handler{failFirst})
-		def := fixture.Single(t, failFirst, activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 2}))
+		def := fixture.Single(t, failFirst, activity.Retry(activity.RetryPolicy{First: time.Millisecond, Attempts: 2}))
 		for i, loss := range []func(){
 			func() {},
 			func() { server.Command(t, "FUNCTION", "FLUSH", "SYNC") },

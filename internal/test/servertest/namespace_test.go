@@ -29,13 +29,13 @@ import (
 type foreign struct {
 	flow, run, node string
 	wait            runtime.Waitpoint
-	budget          fabrictype.BudgetRef
+	budget          fabrictype.BudgetName
 	limit, schedule string
 	// bulkJob is an id that both namespaces use, theirJob one that only the other one does.
 	bulkJob, theirJob string
 }
 
-// acrossNamespaces are the methods of a client and of a reference to a run, called with the names of another namespace,
+// acrossNamespaces are the methods of a client and of its references, called with the names of another namespace,
 // and the error that each must return. A nil error means that the call finds nothing to do, or does it in the namespace
 // of the caller.
 var acrossNamespaces = map[string]struct {
@@ -167,46 +167,42 @@ var acrossNamespaces = map[string]struct {
 	}, nil},
 
 	"Flows": {func(ctx context.Context, c *runtime.Client, x foreign) error { return noneOf(c.Flows(ctx)) }, nil},
-	"DescribeFlow": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		_, err := c.DescribeFlow(ctx, x.flow)
+	"FlowRef.Describe": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.Flow(x.flow).Describe(ctx)
 		return err
 	}, enginecore.ErrFlowNotPublished},
-	"StartNamed": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		_, err := c.StartNamed(ctx, x.flow, []byte("1"))
+	"FlowRef.Start": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.Flow(x.flow).Start(ctx, []byte("1"))
 		return err
 	}, enginecore.ErrFlowNotPublished},
-	"StartManyNamed": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		_, err := c.StartManyNamed(ctx, x.flow, []runtime.NewRun[json.RawMessage]{{Input: []byte("1")}})
+	"FlowRef.StartMany": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.Flow(x.flow).StartMany(ctx, []runtime.NewRun[json.RawMessage]{{Input: []byte("1")}})
 		return err
 	}, enginecore.ErrFlowNotPublished},
-	"StartOrSignalNamed": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		_, _, err := c.StartOrSignalNamed(ctx, x.flow, []byte("1"), runtime.WaitName{Node: "wait"}, runtime.Signal{Name: "go"})
-		return err
-	}, enginecore.ErrFlowNotPublished},
-	"Withdraw": {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.Withdraw(ctx, x.flow) }, nil},
+	"FlowRef.Withdraw": {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.Flow(x.flow).Withdraw(ctx) }, nil},
 
-	"Budget": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		_, err := c.Budget(ctx, x.budget)
+	"BudgetRef.Describe": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.Budget(x.budget).Describe(ctx)
 		return err
 	}, runtime.ErrBudgetNotFound},
 	"Budgets": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		list, err := c.Budgets(ctx)
 		return noneOf(list, err)
 	}, nil},
-	"ResetBudget":  {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.ResetBudget(ctx, x.budget) }, runtime.ErrBudgetNotFound},
-	"DeleteBudget": {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.DeleteBudget(ctx, x.budget) }, nil},
-	"CreateBudget": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		return errors.Join(c.CreateBudget(ctx, x.budget, flow.HardLimit("calls", 1)), c.DeleteBudget(ctx, x.budget))
+	"BudgetRef.Reset":  {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.Budget(x.budget).Reset(ctx) }, runtime.ErrBudgetNotFound},
+	"BudgetRef.Delete": {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.Budget(x.budget).Delete(ctx) }, nil},
+	"BudgetRef.Create": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return errors.Join(c.Budget(x.budget).Create(ctx, flow.BudgetConfig{Hard: map[string]int64{"calls": 1}}), c.Budget(x.budget).Delete(ctx))
 	}, nil},
-	"SetBudget": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		return errors.Join(c.SetBudget(ctx, x.budget, flow.HardLimit("calls", 1)), c.DeleteBudget(ctx, x.budget))
+	"BudgetRef.Set": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return errors.Join(c.Budget(x.budget).Set(ctx, flow.BudgetConfig{Hard: map[string]int64{"calls": 1}}), c.Budget(x.budget).Delete(ctx))
 	}, nil},
-	"SetLimit": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		return c.SetLimit(ctx, x.limit, "", activity.AtOnce(1))
+	"LimitRef.Set": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.Limit(x.limit, "").Set(ctx, activity.LimitConfig{AtOnce: 1})
 	}, nil},
-	"Limit": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		// SetLimit and ResetLimit, which may come first, make a limit of that name in this namespace.
-		found, err := c.Limit(ctx, x.limit, "")
+	"LimitRef.Describe": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		// Set and Reset, which may come first, make a limit of that name in this namespace.
+		found, err := c.Limit(x.limit, "").Describe(ctx)
 		if err == nil && found.AtOnce == 7 {
 			return errors.New("it is the limit of another namespace")
 		}
@@ -215,17 +211,17 @@ var acrossNamespaces = map[string]struct {
 		}
 		return err
 	}, nil},
-	"ReplaceLimit": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		return c.ReplaceLimit(ctx, fabrictype.Limit{Name: x.limit + "-absent"}, activity.AtOnce(1))
+	"LimitRef.Replace": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.Limit(x.limit+"-absent", "").Replace(ctx, fabrictype.Limit{Name: x.limit + "-absent"}, activity.LimitConfig{AtOnce: 1})
 	}, enginecore.ErrChangedMeanwhile},
-	"ReplaceBudget": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		return c.ReplaceBudget(ctx, fabrictype.Budget{BudgetRef: x.budget}, flow.HardLimit("calls", 1))
+	"BudgetRef.Replace": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.Budget(x.budget).Replace(ctx, fabrictype.Budget{BudgetName: x.budget}, flow.BudgetConfig{Hard: map[string]int64{"calls": 1}})
 	}, enginecore.ErrChangedMeanwhile},
-	"ScheduleNamed": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		_, err := c.ScheduleNamed(ctx, x.schedule, x.flow, []byte("1"), runtime.ScheduleConfig{Every: time.Hour})
+	"FlowRef.Schedule": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.Flow(x.flow).Schedule(ctx, x.schedule, []byte("1"), runtime.ScheduleConfig{Every: time.Hour})
 		return err
 	}, enginecore.ErrFlowNotPublished},
-	"ResetLimit": {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.ResetLimit(ctx, x.limit, "") }, nil},
+	"LimitRef.Reset": {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.Limit(x.limit, "").Reset(ctx) }, nil},
 	"Limits": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		list, err := c.Limits(ctx)
 		for _, q := range list {
@@ -246,8 +242,8 @@ var acrossNamespaces = map[string]struct {
 		}
 		return nil
 	}, nil},
-	"RunKey": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		state, err := c.RunKey(ctx, x.flow, "customer")
+	"FlowRef.RunKey": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		state, err := c.Flow(x.flow).RunKey(ctx, "customer")
 		return noneOf(state.Open, err)
 	}, nil},
 
@@ -257,7 +253,7 @@ var acrossNamespaces = map[string]struct {
 			return err
 		}
 		_, err = c.StartBulkJob(ctx, runtime.RunQuery{Flow: x.flow}, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "all"}, runtime.BulkOptions{ID: x.bulkJob})
-		return errors.Join(err, c.StopBulkJob(ctx, job.ID))
+		return errors.Join(err, c.BulkJob(job.ID).Stop(ctx))
 	}, nil},
 	"PreviewBulkJob": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		preview, err := c.PreviewBulkJob(ctx, runtime.RunQuery{Flow: x.flow}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, runtime.BulkOptions{})
@@ -266,12 +262,12 @@ var acrossNamespaces = map[string]struct {
 		}
 		return noneOf(preview.Sample, nil)
 	}, nil},
-	"DescribeBulkJob": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		_, err := c.DescribeBulkJob(ctx, x.theirJob)
+	"BulkJobRef.Describe": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.BulkJob(x.theirJob).Describe(ctx)
 		return err
 	}, runtime.ErrBulkJobNotFound},
-	"StopBulkJob": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		return c.StopBulkJob(ctx, x.theirJob)
+	"BulkJobRef.Stop": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.BulkJob(x.theirJob).Stop(ctx)
 	}, runtime.ErrBulkJobNotFound},
 	"BulkJobs": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		for job, err := range c.BulkJobs(ctx) {
@@ -286,50 +282,52 @@ var acrossNamespaces = map[string]struct {
 	}, nil},
 
 	"Schedules": {func(ctx context.Context, c *runtime.Client, x foreign) error { return none2(c.Schedules(ctx)) }, nil},
-	"DescribeSchedule": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		_, err := c.DescribeSchedule(ctx, x.schedule)
+	"ScheduleRef.Describe": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.Schedule(x.schedule).Describe(ctx)
 		return err
 	}, runtime.ErrScheduleNotFound},
-	"ScheduleInput": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		_, err := c.ScheduleInput(ctx, x.schedule)
+	"ScheduleRef.Input": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.Schedule(x.schedule).Input(ctx)
 		return err
 	}, runtime.ErrScheduleNotFound},
-	"PauseSchedule": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		return c.PauseSchedule(ctx, x.schedule, "")
+	"ScheduleRef.Pause": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.Schedule(x.schedule).Pause(ctx, "")
 	}, runtime.ErrScheduleNotFound},
-	"ResumeSchedule": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		return c.ResumeSchedule(ctx, x.schedule)
+	"ScheduleRef.Resume": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.Schedule(x.schedule).Resume(ctx)
 	}, runtime.ErrScheduleNotFound},
-	"TriggerSchedule": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		_, err := c.TriggerSchedule(ctx, x.schedule)
+	"ScheduleRef.Trigger": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.Schedule(x.schedule).Trigger(ctx)
 		return err
 	}, runtime.ErrScheduleNotFound},
-	"BackfillSchedule": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+	"ScheduleRef.Backfill": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		now := time.Now()
-		_, err := c.BackfillSchedule(ctx, x.schedule, fabrictype.Backfill{From: now.Add(-time.Hour), Until: now})
+		_, err := c.Schedule(x.schedule).Backfill(ctx, fabrictype.Backfill{From: now.Add(-time.Hour), Until: now})
 		return err
 	}, runtime.ErrScheduleNotFound},
-	"EditSchedule": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		_, err := c.EditSchedule(ctx, x.schedule, func(e *runtime.ScheduleEdit) error { return nil })
+	"ScheduleRef.Edit": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.Schedule(x.schedule).Edit(ctx, func(e *runtime.ScheduleEdit) error { return nil })
 		return err
 	}, runtime.ErrScheduleNotFound},
-	"NextFires": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		_, err := c.NextFires(ctx, x.schedule, 1)
+	"ScheduleRef.Next": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.Schedule(x.schedule).Next(ctx, 1)
 		return err
 	}, runtime.ErrScheduleNotFound},
-	"DeleteSchedule": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		return c.DeleteSchedule(ctx, x.schedule)
+	"ScheduleRef.Delete": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.Schedule(x.schedule).Delete(ctx)
 	}, runtime.ErrScheduleNotFound},
 }
 
-// ofAllNamespaces are the methods of a client and of a reference to a run that are not bound to a namespace, and why.
+// ofAllNamespaces are the methods of a client and of its references that are not bound to a namespace, and why.
 var ofAllNamespaces = map[string]string{
 	"Close":    "ends the client itself",
 	"Internal": "it sends nothing",
 	"Signal":   "the token gives the right, wherever the run is", "Waitpoint": "the token gives the right, wherever the run is",
 	"Publish": "it names the flow that it publishes", "Workers": "workers belong to all", "DrainWorker": "workers belong to all",
-	"Lanes": "lanes belong to all", "PauseLane": "lanes belong to all", "ResumeLane": "lanes belong to all",
-	"Pauses": "lanes belong to all", "PauseActivity": "activities belong to all", "ResumeActivity": "activities belong to all",
+	"Lanes": "lanes belong to all", "LaneRef.Pause": "lanes belong to all", "LaneRef.Resume": "lanes belong to all",
+	"Pauses": "lanes belong to all", "ActivityRef.Pause": "activities belong to all", "ActivityRef.Resume": "activities belong to all",
+	"Schedule": "it sends nothing", "Budget": "it sends nothing", "Limit": "it sends nothing", "Lane": "it sends nothing",
+	"Activity": "it sends nothing", "BulkJob": "it sends nothing", "Flow": "it sends nothing",
 	"As": "it sends nothing", "Use": "it sends nothing", "Run": "it sends nothing", "FlowName": "it sends nothing", "ID": "it sends nothing", "FlowID": "it sends nothing",
 }
 
@@ -359,12 +357,18 @@ func noneOf[T any](list []T, err error) error {
 }
 
 // A call with the names, or with the ids, of another namespace finds nothing and changes nothing. The tables contain
-// each method of a client and of a reference to a run, also the methods that belong to all namespaces by their nature.
+// each method of a client and of its references, also the methods that belong to all namespaces by their nature.
 func TestNamespacesAreApart(t *testing.T) {
 	t.Parallel()
-	for _, handle := range []reflect.Type{reflect.TypeFor[*runtime.Client](), reflect.TypeFor[*runtime.RunRef]()} {
+	for handle, prefix := range map[reflect.Type]string{
+		reflect.TypeFor[*runtime.Client](): "", reflect.TypeFor[*runtime.RunRef](): "",
+		reflect.TypeFor[*runtime.ScheduleRef](): "ScheduleRef.", reflect.TypeFor[*runtime.BudgetRef](): "BudgetRef.",
+		reflect.TypeFor[*runtime.LimitRef](): "LimitRef.", reflect.TypeFor[*runtime.LaneRef](): "LaneRef.",
+		reflect.TypeFor[*runtime.ActivityRef](): "ActivityRef.", reflect.TypeFor[*runtime.BulkJobRef](): "BulkJobRef.",
+		reflect.TypeFor[*runtime.FlowRef](): "FlowRef.",
+	} {
 		for i := range handle.NumMethod() {
-			name := handle.Method(i).Name
+			name := prefix + handle.Method(i).Name
 			_, apart := acrossNamespaces[name]
 			_, shared := ofAllNamespaces[name]
 			require.True(t, apart != shared, "%s.%s: add its behaviour across namespaces to one of the tables", handle, name)
@@ -376,20 +380,20 @@ func TestNamespacesAreApart(t *testing.T) {
 		}
 		ctx := enginetest.Context(t)
 		theirs := enginetest.Open(t, ours.Kind, ours.URL, ours.Prefix, runtime.OpenConfig{Namespace: "theirs"})
-		f := flow.New[int, int]("gate", flow.Budget("money", flow.HardLimit("calls", 3)))
+		f := flow.New[int, int]("gate", flow.Budget("money", flow.BudgetConfig{Hard: map[string]int64{"calls": 3}}))
 		ok := flow.Waitpoint[int](f, "ok")
 		work := activity.New("work", func(_ context.Context, n int) (int, error) { return n, nil })
-		flow.Return(f, flow.Node(f, "work", work, ok, activity.Limit("few", activity.AtOnce(5))))
+		flow.Return(f, flow.Node(f, "work", work, ok, activity.Limit("few", activity.LimitConfig{AtOnce: 5})))
 		def, err := f.Build()
 		require.NoError(t, err)
 		run, err := runtime.Start(ctx, theirs.Client, def, 1, runtime.WithID("r1"))
 		require.NoError(t, err)
 		_, err = runtime.Start(ctx, theirs.Client, def, 2, runtime.WithKey("customer", runtime.KeyPolicy{}))
 		require.NoError(t, err)
-		shared := fabrictype.BudgetRef{Name: "shared"}
+		shared := fabrictype.BudgetName{Name: "shared"}
 		require.NoError(t, theirs.Client.Publish(ctx, runtime.Publication{Flow: def}))
-		require.NoError(t, theirs.Client.CreateBudget(ctx, shared, flow.HardLimit("calls", 4)))
-		require.NoError(t, theirs.Client.As("them").SetLimit(ctx, "few", "", activity.AtOnce(7)))
+		require.NoError(t, theirs.Client.Budget(shared).Create(ctx, flow.BudgetConfig{Hard: map[string]int64{"calls": 4}}))
+		require.NoError(t, theirs.Client.As("them").Limit("few", "").Set(ctx, activity.LimitConfig{AtOnce: 7}))
 		_, err = runtime.Schedule(ctx, theirs.Client, "nightly", def, 1, runtime.ScheduleConfig{Every: time.Hour})
 		require.NoError(t, err)
 		for _, id := range []string{"same", "theirs"} {
@@ -410,15 +414,15 @@ func TestNamespacesAreApart(t *testing.T) {
 			require.NoError(t, err)
 			waits, err := c.Run(x.flow, x.run).AllWaitpoints(ctx)
 			require.NoError(t, err)
-			published, err := c.DescribeFlow(ctx, x.flow)
+			published, err := c.Flow(x.flow).Describe(ctx)
 			require.NoError(t, err)
 			budgets, err := c.Budgets(ctx)
 			require.NoError(t, err)
 			quotas, err := c.Limits(ctx)
 			require.NoError(t, err)
-			schedule, err := c.DescribeSchedule(ctx, x.schedule)
+			schedule, err := c.Schedule(x.schedule).Describe(ctx)
 			require.NoError(t, err)
-			job, err := c.DescribeBulkJob(ctx, x.bulkJob)
+			job, err := c.BulkJob(x.bulkJob).Describe(ctx)
 			require.NoError(t, err)
 			return []any{described, waits, published, budgets, quotas, schedule, job}
 		}

@@ -118,7 +118,7 @@ func TestNotOverdue(t *testing.T) {
 	b := enginetest.New(t, testserver.Embedded)
 	ctx := enginetest.Context(t)
 	later := activity.New("later", func(context.Context, int) (int, error) { return 0, errors.New("no") })
-	def := fixture.Single(t, later, activity.Retry(activity.Exponential{First: time.Hour, Attempts: 2}))
+	def := fixture.Single(t, later, activity.Retry(activity.RetryPolicy{First: time.Hour, Attempts: 2}))
 	_, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("r"))
 	require.NoError(t, err)
 	b.Worker(t, []activity.Handler{later})

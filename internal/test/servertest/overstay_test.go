@@ -29,13 +29,13 @@ func TestFunctionIgnoresTheEndOfItsContext(t *testing.T) {
 				<-release
 			}
 			return n, nil
-		}, activity.Retry(activity.NoRetry))
+		}, activity.Retry(activity.RetryPolicy{Attempts: 1}))
 		timed := activity.New("timed", func(_ context.Context, n int) (int, error) {
 			if begun.Add(1) <= 2 {
 				<-release
 			}
 			return n, nil
-		}, activity.Retry(activity.NoRetry), activity.StartToClose(50*time.Millisecond))
+		}, activity.Retry(activity.RetryPolicy{Attempts: 1}), activity.StartToClose(50*time.Millisecond))
 		worker := enginetest.NewWorker(t, b.Engine, runtime.WorkerConfig{Concurrency: 2, Lease: 2 * time.Second})
 		require.NoError(t, worker.Register(deaf, timed, fixture.AddOne()))
 		b.Keeper(t)

@@ -95,7 +95,7 @@ func failsOnce(name string) *activity.Activity[int, int] {
 }
 
 func retriesAtOnce(t *testing.T, a *activity.Activity[int, int]) *flow.Definition[int, int] {
-	return fixture.Single(t, a, activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 2}))
+	return fixture.Single(t, a, activity.Retry(activity.RetryPolicy{First: time.Millisecond, Attempts: 2}))
 }
 
 // working starts a worker and returns it when it has run an activity. Then it has joined the keeper that the workers of

@@ -140,7 +140,7 @@ func TestManyFrames(t *testing.T) {
 	count := sized(12_000, 1_000_000)
 	emit := activity.New("emit", func(ctx context.Context, _ string) (string, error) {
 		for i := range count {
-			if err := activity.Emit(ctx, "number", i); err != nil {
+			if err := activity.Emit(ctx, activity.Frame{Kind: "number", Payload: i}); err != nil {
 				return "", err
 			}
 		}

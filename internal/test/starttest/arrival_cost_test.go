@@ -41,7 +41,7 @@ func TestArrivalCost(t *testing.T) {
 		{"queue", func() { start(runtime.WithKey("queue", runtime.KeyPolicy{WhenTaken: runtime.QueueRun})) }, 40},
 		{"throttle", func() { start(runtime.WithThrottle(next(), runtime.Throttle{Starts: 1, Per: time.Hour})) }, 28},
 		{"debounce", func() {
-			_, err := runtime.Debounce(ctx, b.Client, g.def, "debounce", 1, runtime.DebouncePolicy{Quiet: time.Hour})
+			_, err := runtime.Start(ctx, b.Client, g.def, 1, runtime.WithDebounce("debounce", runtime.DebouncePolicy{Quiet: time.Hour}))
 			require.NoError(t, err)
 		}, 36},
 	} {

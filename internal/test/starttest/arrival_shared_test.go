@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
@@ -57,9 +58,9 @@ func TestThrottlesOfOneKey(t *testing.T) {
 		require.NoError(t, err)
 		for range 3 {
 			_, err = start("a", hour)
-			require.ErrorIs(t, err, runtime.ErrThrottled)
+			require.ErrorIs(t, err, &fabrictype.ThrottledError{})
 		}
-		state, err := b.Client.RunKey(ctx, "gated", "a")
+		state, err := b.Client.Flow("gated").RunKey(ctx, "a")
 		require.NoError(t, err)
 		require.Len(t, state.Starts, 6)
 
@@ -75,8 +76,8 @@ func TestThrottlesOfOneKey(t *testing.T) {
 			require.WithinDuration(t, time.Now(), at, 10*time.Minute)
 		}
 		_, err = start("b", hour)
-		require.ErrorIs(t, err, runtime.ErrThrottled)
-		state, err = b.Client.RunKey(ctx, "gated", "b")
+		require.ErrorIs(t, err, &fabrictype.ThrottledError{})
+		state, err = b.Client.Flow("gated").RunKey(ctx, "b")
 		require.NoError(t, err)
 		require.Len(t, state.Starts, 8)
 		for _, bad := range []runtime.Throttle{{Starts: 1, Per: time.Hour, Reject: true}, {Starts: 0, Per: time.Hour}, {Starts: 1}} {
@@ -122,7 +123,7 @@ func TestThrottlesOfOneKey(t *testing.T) {
 				require.LessOrEqual(t, n, limit.Starts, "%v: %v", limit, at)
 			}
 		}
-		state, err = b.Client.RunKey(ctx, "gated", "d")
+		state, err = b.Client.Flow("gated").RunKey(ctx, "d")
 		require.NoError(t, err)
 		require.Len(t, state.Starts, 200)
 		b.Wipe(t)
@@ -136,7 +137,7 @@ func TestDebouncesOfOneKey(t *testing.T) {
 	enginetest.EachTimed(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx, g := enginetest.Context(t), newKeyedFlow(t)
 		call := func(key string, p runtime.DebouncePolicy) time.Time {
-			run, err := runtime.Debounce(ctx, b.Client, g.def, key, 1, p)
+			run, err := runtime.Start(ctx, b.Client, g.def, 1, runtime.WithDebounce(key, p))
 			require.NoError(t, err)
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)

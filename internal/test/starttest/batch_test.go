@@ -71,7 +71,7 @@ func TestBatch(t *testing.T) {
 				results[i].Value = n * n
 			}
 			return results, nil
-		}, activity.BatchSize(8), activity.BatchWait(time.Minute), activity.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: 2}))
+		}, activity.BatchSize(8), activity.BatchWait(time.Minute), activity.Retry(activity.RetryPolicy{First: time.Millisecond, Attempts: 2, Factor: 1}))
 		def := batchFlow(t, a)
 		runs := startItems(t, b, def, 8)
 		b.Keeper(t)
@@ -120,7 +120,7 @@ func TestBatchFailsWhole(t *testing.T) {
 			"the function ended its goroutine (r": func(context.Context, []int) ([]activity.ItemResult[int], error) { goruntime.Goexit(); return nil, nil },
 		} {
 			a := activity.NewBatch("fails", fn, activity.BatchSize(3), activity.BatchWait(time.Minute),
-				activity.Retry(activity.Attempts(1)))
+				activity.Retry(activity.RetryPolicy{Attempts: 1}))
 			runs := startItems(t, b, batchFlow(t, a), 3)
 			worker := b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Concurrency: 4})
 			for _, run := range runs {

@@ -47,7 +47,6 @@ func TestNilOptions(t *testing.T) {
 		"rerun": func() error {
 			return b.Client.Run(def.Name(), "there").Rerun(ctx, fabrictype.RerunAll, runtime.WithActor("x"), nil)
 		},
-		"limit": func() error { return b.Client.SetLimit(ctx, "l", "", activity.AtOnce(1), nil) },
 	} {
 		require.ErrorContains(t, call(), "option 2 is nil", name)
 	}
@@ -250,7 +249,7 @@ func TestNamesWithControlCharactersAreRefused(t *testing.T) {
 		require.ErrorIs(t, err, runtime.ErrCursor)
 		require.ErrorContains(t, err, `"yesterday" is the id of no event`)
 	}
-	err = b.Client.SetLimit(ctx, "l", "", activity.AtOnce(1), activity.KeyFrom("tenant"))
+	err = b.Client.Limit("l", "").Set(ctx, activity.LimitConfig{AtOnce: 1, KeyFrom: []string{"tenant"}})
 	require.ErrorContains(t, err, `KeyFrom(tenant): must not be set here`)
 	_, err = runtime.Open(context.Background(), "redis://127.0.0.1:1?tls=yes", runtime.OpenConfig{})
 	require.ErrorIs(t, err, runtime.ErrInvalid)

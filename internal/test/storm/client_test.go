@@ -106,11 +106,11 @@ func (c *customer) interfere(ctx context.Context, choice int, run *runtime.Run[p
 		_ = run.Pause(ctx, "the storm says so")
 		_ = run.Resume(ctx)
 	case choice < 94:
-		_ = c.client.PauseLane(ctx, "other", "the storm says so")
-		_ = c.client.ResumeLane(ctx, "other")
+		_ = c.client.Lane("other").Pause(ctx, "the storm says so")
+		_ = c.client.Lane("other").Resume(ctx)
 	case choice < 96:
-		_ = c.client.PauseActivity(ctx, "storm.step", "the storm says so")
-		_ = c.client.ResumeActivity(ctx, "storm.step")
+		_ = c.client.Activity("storm.step").Pause(ctx, "the storm says so")
+		_ = c.client.Activity("storm.step").Resume(ctx)
 	case choice < 97:
 		_, _ = run.Fork(ctx, runtime.WithID(forkPrefix+uuid.NewString()), runtime.ForkFrom("n00"))
 	case choice < 98:

@@ -26,7 +26,7 @@ func keyedFlow(step *activity.Activity[order, product]) (*flow.Definition[int, p
 	f := flow.New[int, product](keyedName, flow.Retention(keyedKept))
 	timer := flow.Sleep(f, "timer", 20*time.Millisecond)
 	flow.Return(f, flow.Node(f, "only", step, flow.Const(order{}), flow.After(timer),
-		activity.Retry(activity.Fixed{Delay: time.Second, Attempts: 10})))
+		activity.Retry(activity.RetryPolicy{First: time.Second, Attempts: 10, Factor: 1})))
 	return f.Build()
 }
 
@@ -45,7 +45,7 @@ func (c *customer) startKeyed(ctx context.Context, seed uint64) {
 	switch seed / 5 % 4 {
 	case 0:
 		quiet := runtime.DebouncePolicy{Quiet: 100 * time.Millisecond}
-		run, err = runtime.Debounce(ctx, c.client, def, "debounced-"+key, 1, quiet)
+		run, err = runtime.Start(ctx, c.client, def, 1, runtime.WithDebounce("debounced-"+key, quiet))
 	case 1:
 		start("queued-", runtime.KeyPolicy{WhenTaken: runtime.QueueRun})
 	case 2:
@@ -128,7 +128,7 @@ func (s *storm) finishJob(ctx context.Context, t *testing.T, query runtime.RunQu
 	job, err := s.bench.Client.StartBulkJob(ctx, query, action, runtime.BulkOptions{})
 	require.NoError(t, err)
 	enginetest.EventuallyWithin(t, s.patience(), func() string {
-		job, err = s.bench.Client.DescribeBulkJob(ctx, job.ID)
+		job, err = s.bench.Client.BulkJob(job.ID).Describe(ctx)
 		require.NoError(t, err)
 		if job.State == fabrictype.BulkRunning {
 			return fmt.Sprintf("job %+v has ended", job)

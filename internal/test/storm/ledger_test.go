@@ -28,7 +28,7 @@ const (
 )
 
 func ledger() flow.Option {
-	return flow.Budget(budgetName, flow.PerFlow(), flow.HardLimit(coins, coinsLimit), flow.Counted(spending))
+	return flow.Budget(budgetName, flow.BudgetConfig{Hard: map[string]int64{coins: coinsLimit}, Counted: []string{spending}, PerFlow: true})
 }
 
 // A keeper returns the reservations of a killed worker after half a minute, which only a long storm waits for.
@@ -61,7 +61,7 @@ func (d *diary) spend(ctx context.Context, e entry, amount int64) error {
 	}
 	e.What, e.Amount = spends, amount
 	d.note(e)
-	if err := activity.ReportUsageOnce(ctx, "work", spending, amount); err != nil {
+	if err := activity.ReportUsageOnce(ctx, "work", map[string]int64{spending: amount}); err != nil {
 		return err
 	}
 	e.What = spent
@@ -84,7 +84,7 @@ func (j *checker) settleLedger(ctx context.Context, s *storm) {
 	if len(asked) == 0 {
 		return
 	}
-	state, err := s.bench.Client.Budget(ctx, fabrictype.BudgetRef{Name: budgetName, Flow: flowName})
+	state, err := s.bench.Client.Budget(fabrictype.BudgetName{Name: budgetName, Flow: flowName}).Describe(ctx)
 	if errors.Is(err, runtime.ErrBudgetNotFound) && len(counted) == 0 {
 		return
 	}
@@ -151,7 +151,7 @@ func (s *storm) released(ctx context.Context, t *testing.T) {
 		require.NoError(t, err)
 		for _, b := range budgets {
 			if b.Amount(coins).Reserved != 0 {
-				return "nothing is reserved of " + b.BudgetRef.String()
+				return "nothing is reserved of " + b.BudgetName.String()
 			}
 		}
 		return ""
@@ -182,17 +182,17 @@ func (s *storm) stopBeats(ctx context.Context, t *testing.T) {
 	t.Helper()
 	client := s.bench.Client
 	describe := func() *fabrictype.Schedule {
-		d, err := client.DescribeSchedule(ctx, scheduleName)
+		d, err := client.Schedule(scheduleName).Describe(ctx)
 		require.NoError(t, err)
 		return d
 	}
 	for {
-		require.NoError(t, client.PauseSchedule(ctx, scheduleName, "the storm is over"))
+		require.NoError(t, client.Schedule(scheduleName).Pause(ctx, "the storm is over"))
 		d := describe()
 		if d.Waiting == 0 {
 			return
 		}
-		require.NoError(t, client.ResumeSchedule(ctx, scheduleName))
+		require.NoError(t, client.Schedule(scheduleName).Resume(ctx))
 		now, err := engine.ConnOf(s.bench.Engine.Internal()).Now(ctx)
 		require.NoError(t, err)
 		s.pauses = append(s.pauses, span{d.PausedAt, now})
@@ -211,7 +211,7 @@ func (s *storm) paused(at time.Time) bool {
 // beats checks that the schedule has started one run for each of its times, which have all succeeded.
 func (s *storm) beats(ctx context.Context, t *testing.T) int {
 	t.Helper()
-	d, err := s.bench.Client.DescribeSchedule(ctx, scheduleName)
+	d, err := s.bench.Client.Schedule(scheduleName).Describe(ctx)
 	require.NoError(t, err)
 	assert.Zero(t, d.Waiting+int(d.Skipped+d.Missed+d.Failed), "fires without a run: %+v", d)
 	runs := make(map[time.Time]int)

@@ -37,7 +37,7 @@ func collect(ctx context.Context, got []string) ([]string, error) {
 
 func (a activities) startMailbox(ctx context.Context, client *runtime.Client, id string) (*runtime.Run[[]string], error) {
 	f := flow.New[[]string, []string](mailFlow)
-	flow.Return(f, flow.Node(f, mailNode, a.mail, f.Input(), activity.Retry(activity.Fixed{Attempts: retries})))
+	flow.Return(f, flow.Node(f, mailNode, a.mail, f.Input(), activity.Retry(activity.RetryPolicy{Attempts: retries, Factor: 1})))
 	def, err := f.Build()
 	if err != nil {
 		panic(err)

@@ -307,7 +307,7 @@ func innerFlow(step *activity.Activity[order, product]) (*flow.Definition[int, p
 	f := flow.New[int, product]("inner")
 	first := flow.Node(f, "first", step, flow.Const(order{}))
 	second := flow.Struct[order](flow.Field("task", flow.Const(task{Fails: 1})), flow.Field("all", flow.List(first)))
-	flow.Return(f, flow.Node(f, "second", step, second, activity.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: 1 + retries})))
+	flow.Return(f, flow.Node(f, "second", step, second, activity.Retry(activity.RetryPolicy{First: time.Millisecond, Attempts: 1 + retries, Factor: 1})))
 	return f.Build()
 }
 
@@ -337,10 +337,10 @@ func (n *dagNode) input(up []flow.Ref[product]) flow.Binding[order] {
 func (n *dagNode) options(up []flow.Ref[product]) []flow.NodeOption {
 	opts := []flow.NodeOption{
 		activity.Lane(n.lane), activity.Priority(n.priority),
-		activity.Retry(activity.Exponential{First: time.Millisecond, Max: 20 * time.Millisecond, Attempts: n.task.Fails + retries}),
+		activity.Retry(activity.RetryPolicy{First: time.Millisecond, Max: 20 * time.Millisecond, Attempts: n.task.Fails + retries}),
 	}
 	if n.task.Limited {
-		opts = append(opts, activity.Limit(limitName, activity.AtOnce(limitPlace)))
+		opts = append(opts, activity.Limit(limitName, activity.LimitConfig{AtOnce: limitPlace}))
 	}
 	switch {
 	case n.kind == undoing:

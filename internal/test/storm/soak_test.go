@@ -268,9 +268,9 @@ func (e *soaked) unpause(ctx context.Context) {
 	}
 	for _, p := range pauses {
 		if p.Lane != "" {
-			_ = client.ResumeLane(ctx, p.Lane)
+			_ = client.Lane(p.Lane).Resume(ctx)
 		} else {
-			_ = client.ResumeActivity(ctx, p.Activity)
+			_ = client.Activity(p.Activity).Resume(ctx)
 		}
 	}
 }
@@ -279,7 +279,7 @@ func (e *soaked) unpause(ctx context.Context) {
 func (e *soaked) purge(t *testing.T) {
 	t.Helper()
 	ctx, s := enginetest.Context(t), e.storm
-	require.NoError(t, s.bench.Client.DeleteSchedule(ctx, scheduleName))
+	require.NoError(t, s.bench.Client.Schedule(scheduleName).Delete(ctx))
 	s.finishJob(ctx, t, runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge})
 	enginetest.EventuallyWithin(t, s.patience(), func() string {
 		for run, err := range s.bench.Client.Runs(ctx, runtime.RunQuery{Children: true}) {

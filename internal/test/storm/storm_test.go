@@ -374,9 +374,9 @@ func (s *storm) resume(ctx context.Context, t *testing.T) {
 	require.NoError(t, err)
 	for _, p := range pauses {
 		if p.Lane != "" {
-			require.NoError(t, s.bench.Client.ResumeLane(ctx, p.Lane))
+			require.NoError(t, s.bench.Client.Lane(p.Lane).Resume(ctx))
 		} else {
-			require.NoError(t, s.bench.Client.ResumeActivity(ctx, p.Activity))
+			require.NoError(t, s.bench.Client.Activity(p.Activity).Resume(ctx))
 		}
 	}
 }

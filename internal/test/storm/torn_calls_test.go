@@ -93,7 +93,7 @@ func tornFlow(t *testing.T, step *activity.Activity[int, int], shaky *activity.A
 	t.Helper()
 	f := flow.New[int, int]("torn")
 	first := flow.Node(f, "first", step, f.Input())
-	left, right := flow.Node(f, "left", step, first), flow.Node(f, "right", shaky, first, activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 4}))
+	left, right := flow.Node(f, "left", step, first), flow.Node(f, "right", shaky, first, activity.Retry(activity.RetryPolicy{First: time.Millisecond, Attempts: 4}))
 	gate := flow.Waitpoint[int](f, "gate", flow.After(left, right))
 	flow.Return(f, flow.Node(f, "last", step, gate))
 	def, err := f.Build()

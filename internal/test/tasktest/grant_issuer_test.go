@@ -198,13 +198,13 @@ func TestWorkersClaimThroughGrants(t *testing.T) {
 		ctx := enginetest.Context(t)
 		s := &countingGranter{inner: enginetest.NewGrantIssuer(t, b.Engine), to: make(map[enginecore.ExecutionID]int)}
 		var g fixture.Gauge
-		limited := g.Measured("limited", 3*time.Millisecond, activity.Limit("two", activity.AtOnce(2)))
+		limited := g.Measured("limited", 3*time.Millisecond, activity.Limit("two", activity.LimitConfig{AtOnce: 2}))
 		failing := activity.New("failing", func(ctx context.Context, n int) (int, error) {
 			if info, _ := activity.Info(ctx); info.Attempt < 2 {
 				return 0, errors.New("not yet")
 			}
 			return n, nil
-		}, activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 3}))
+		}, activity.Retry(activity.RetryPolicy{First: time.Millisecond, Attempts: 3}))
 		f := flow.New[int, int]("mixed")
 		first := flow.Node(f, "first", limited, f.Input())
 		flow.Return(f, flow.Node(f, "second", failing, first, activity.Capabilities("gpu")))
@@ -389,7 +389,7 @@ func TestGrantsHeedBudgetsAndPausesOfRuns(t *testing.T) {
 			calls.Add(1)
 			return n, nil
 		})
-		f := flow.New[int, int]("spending", flow.Budget("shared", flow.PerFlow(), flow.HardLimit("calls", 3), flow.OnExceeded(flow.BlockNodes)))
+		f := flow.New[int, int]("spending", flow.Budget("shared", flow.BudgetConfig{Hard: map[string]int64{"calls": 3}, PerFlow: true, OnExceeded: flow.BlockNodes}))
 		flow.Return(f, flow.Node(f, "only", spend, f.Input()))
 		def, err := f.Build()
 		require.NoError(t, err)
@@ -416,8 +416,8 @@ func TestGrantsHeedBudgetsAndPausesOfRuns(t *testing.T) {
 		_, err = s.ClaimForWorker(ctx, fixture.RequestFor("w"))
 		require.ErrorIs(t, err, runtime.ErrNoGrant, "the budget is used up")
 		require.NoError(t, waiting[0].Pause(ctx, ""))
-		ref := fabrictype.BudgetRef{Name: "shared", Flow: "spending"}
-		require.NoError(t, b.Client.SetBudget(ctx, ref, flow.HardLimit("calls", 5), flow.OnExceeded(flow.BlockNodes)))
+		ref := fabrictype.BudgetName{Name: "shared", Flow: "spending"}
+		require.NoError(t, b.Client.Budget(ref).Set(ctx, flow.BudgetConfig{Hard: map[string]int64{"calls": 5}, OnExceeded: flow.BlockNodes}))
 		var grant runtime.Grant
 		enginetest.Eventually(t, func() string {
 			if grant, err = s.ClaimForWorker(ctx, fixture.RequestFor("w")); err != nil {
@@ -430,11 +430,11 @@ func TestGrantsHeedBudgetsAndPausesOfRuns(t *testing.T) {
 		require.EqualValues(t, d.Nodes[0].ExecutionID, grant.ExecutionID)
 		_, err = s.ClaimForWorker(ctx, fixture.RequestFor("w"))
 		require.ErrorIs(t, err, runtime.ErrNoGrant, "the run is paused")
-		require.NoError(t, b.Client.PauseLane(ctx, activity.DefaultLane, ""))
+		require.NoError(t, b.Client.Lane(activity.DefaultLane).Pause(ctx, ""))
 		require.NoError(t, waiting[0].Resume(ctx))
 		_, err = s.ClaimForWorker(ctx, fixture.RequestFor("w"))
 		require.ErrorIs(t, err, runtime.ErrNoGrant, "the lane is paused")
-		require.NoError(t, b.Client.ResumeLane(ctx, activity.DefaultLane))
+		require.NoError(t, b.Client.Lane(activity.DefaultLane).Resume(ctx))
 		client := engine.ConnOf(b.Engine.Internal()).Client()
 		require.NoError(t, client.Do(ctx, client.B().Del().Key(grant.Key).Build()).Error())
 		b.Worker(t, []activity.Handler{spend}, runtime.WorkerConfig{ClaimThrough: s})

@@ -92,7 +92,7 @@ func TestSetPriorityReachesFurther(t *testing.T) {
 			case <-ctx.Done():
 			}
 			return l.Note(j.Label), nil
-		}, activity.Limit("one", activity.AtOnce(1)))
+		}, activity.Limit("one", activity.LimitConfig{AtOnce: 1}))
 		f := flow.New[fixture.Job, string]("limited")
 		flow.Return(f, flow.Node(f, "only", one, f.Input()))
 		def, err := f.Build()
@@ -177,7 +177,7 @@ func TestFairAtSize(t *testing.T) {
 		submitted := time.Since(begun)
 		u.Start(t, one, "b", "b")
 		worker := b.Worker(t, []activity.Handler{u.L.Work}, runtime.WorkerConfig{Concurrency: 1})
-		require.NoError(t, b.Client.ResumeLane(u.Ctx, activity.DefaultLane))
+		require.NoError(t, b.Client.Lane(activity.DefaultLane).Resume(u.Ctx))
 		ranAtLeast := func(n int) {
 			enginetest.Eventually(t, func() string {
 				if ran := len(u.L.Ran()); ran < n {
@@ -294,13 +294,13 @@ func TestQueuesFollow(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		l := fixture.NewLedger(activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 3}))
+		l := fixture.NewLedger(activity.Retry(activity.RetryPolicy{First: time.Millisecond, Attempts: 3}))
 		rare := activity.New("rare", func(_ context.Context, j fixture.Job) (string, error) {
 			if rand.IntN(3) == 0 {
 				return "", fmt.Errorf("bad luck")
 			}
 			return j.Label, nil
-		}, activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 2}))
+		}, activity.Retry(activity.RetryPolicy{First: time.Millisecond, Attempts: 2}))
 		b.Keeper(t)
 		b.Worker(t, []activity.Handler{l.Work}, runtime.WorkerConfig{Concurrency: 3})
 		var runs []*runtime.Run[string]

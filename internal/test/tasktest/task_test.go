@@ -93,7 +93,7 @@ func TestTaskFail(t *testing.T) {
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		b.Keeper(t)
 		h := fixture.NewHolder(t, b, runtime.WorkerConfig{})
-		run := h.Started(1, activity.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: 2}))
+		run := h.Started(1, activity.Retry(activity.RetryPolicy{First: time.Millisecond, Attempts: 2, Factor: 1}))
 		task := h.Next()
 		again, err := task.Fail(h.Ctx, errors.New("once"))
 		require.NoError(t, err)
@@ -114,7 +114,7 @@ func TestTaskDelayAndRelease(t *testing.T) {
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		b.Keeper(t)
 		h := fixture.NewHolder(t, b, runtime.WorkerConfig{})
-		run := h.Started(7, activity.Retry(activity.NoRetry))
+		run := h.Started(7, activity.Retry(activity.RetryPolicy{Attempts: 1}))
 		task := h.Next()
 		until := time.Now().Add(20 * time.Millisecond)
 		require.NoError(t, task.Delay(h.Ctx, until))
@@ -205,7 +205,7 @@ func TestTaskIsReleased(t *testing.T) {
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		b.Keeper(t)
 		h := fixture.NewHolder(t, b, runtime.WorkerConfig{Grace: -1})
-		run := h.Started(1, activity.Retry(activity.NoRetry))
+		run := h.Started(1, activity.Retry(activity.RetryPolicy{Attempts: 1}))
 		func() { h.Next() }()
 		enginetest.Eventually(t, func() string {
 			goruntime.GC()
@@ -411,7 +411,7 @@ func TestFunctionCancelsAndDelays(t *testing.T) {
 				return 0, activity.DelayUntil(time.Now().Add(5 * time.Millisecond))
 			}
 			return n, nil
-		}, activity.Retry(activity.NoRetry))
+		}, activity.Retry(activity.RetryPolicy{Attempts: 1}))
 		f := flow.New[int, int]("ends")
 		flow.Return(f, flow.Node(f, "work", work, f.Input(), flow.Tag("app.color", "red")))
 		def, err := f.Build()
@@ -443,7 +443,7 @@ func TestTaskUsage(t *testing.T) {
 		b.Keeper(t)
 		h := fixture.NewHolder(t, b, runtime.WorkerConfig{})
 		f := flow.New[int, int]("spends",
-			flow.Budget("quota", flow.HardLimit("tokens", 100), flow.HardLimit("calls", 100)))
+			flow.Budget("quota", flow.BudgetConfig{Hard: map[string]int64{"tokens": 100, "calls": 100}}))
 		flow.Return(f, flow.Node(f, "only", fixture.Passing("work"), f.Input()))
 		def, err := f.Build()
 		require.NoError(t, err)
@@ -452,7 +452,7 @@ func TestTaskUsage(t *testing.T) {
 		task := h.Next()
 		require.NoError(t, task.ReportUsage(h.Ctx, "first", map[string]int64{"tokens": 7, "calls": 1}))
 		require.NoError(t, task.ReportUsage(h.Ctx, "first", map[string]int64{"tokens": 7, "calls": 1}), "it counts once")
-		require.NoError(t, activity.ReportUsages(task.Context(), map[string]int64{"tokens": 3, "calls": 1}))
+		require.NoError(t, activity.ReportUsageOnce(task.Context(), "", map[string]int64{"tokens": 3, "calls": 1}))
 		amounts, err := activity.Budgets(task.Context())
 		require.NoError(t, err)
 		spent := map[string]int64{}

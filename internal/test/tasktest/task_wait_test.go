@@ -272,7 +272,7 @@ func TestTaskInUseIsNotDropped(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		h := fixture.NewHolder(t, b, runtime.WorkerConfig{})
-		run := h.Started(1, activity.Retry(activity.NoRetry))
+		run := h.Started(1, activity.Retry(activity.RetryPolicy{Attempts: 1}))
 		_, err := h.Next().Fail(h.Ctx, inspected(sync.OnceFunc(func() { findDropped(t) })))
 		require.NoError(t, err)
 		_, err = run.Result(h.Ctx)

@@ -39,7 +39,7 @@ func TestAuditLog(t *testing.T) {
 		instance := fixture.Listed(enginetest.Context(t), t, b.Client, "one", fixture.Number(1))[0].Instance
 		c := b.Client.As("ann")
 		def := fixture.Single(t, a)
-		budget := fabrictype.BudgetRef{Name: "money"}
+		budget := fabrictype.BudgetName{Name: "money"}
 		run, err := runtime.Start(ctx, c, def, 1, runtime.WithID("r"))
 		require.NoError(t, err)
 		_, err = run.Result(ctx)
@@ -59,26 +59,28 @@ func TestAuditLog(t *testing.T) {
 			name, detail string
 			do           func() error
 		}{
-			{auditlink.CreateBudget, "money", "calls: hard 3, soft 0", func() error { return c.CreateBudget(ctx, budget, flow.HardLimit("calls", 3)) }},
-			{auditlink.SetBudget, "money", "calls: hard 4, soft 0", func() error { return c.SetBudget(ctx, budget, flow.HardLimit("calls", 4)) }},
+			{auditlink.CreateBudget, "money", "calls: hard 3, soft 0", func() error {
+				return c.Budget(budget).Create(ctx, flow.BudgetConfig{Hard: map[string]int64{"calls": 3}})
+			}},
+			{auditlink.SetBudget, "money", "calls: hard 4, soft 0", func() error { return c.Budget(budget).Set(ctx, flow.BudgetConfig{Hard: map[string]int64{"calls": 4}}) }},
 			{auditlink.SetBudget, "money", "calls: hard 5, soft 0", func() error {
-				state, err := c.Budget(ctx, budget)
+				state, err := c.Budget(budget).Describe(ctx)
 				require.NoError(t, err)
-				return c.ReplaceBudget(ctx, state, flow.HardLimit("calls", 5))
+				return c.Budget(state.BudgetName).Replace(ctx, state, flow.BudgetConfig{Hard: map[string]int64{"calls": 5}})
 			}},
-			{auditlink.ResetBudget, "money", "", func() error { return c.ResetBudget(ctx, budget) }},
-			{auditlink.DeleteBudget, "money", "", func() error { return c.DeleteBudget(ctx, budget) }},
-			{auditlink.SetLimit, "crm/eu", "at most 0 per 0s, 7 at once; 0 is no bound", func() error { return c.SetLimit(ctx, "crm", "eu", activity.AtOnce(7)) }},
+			{auditlink.ResetBudget, "money", "", func() error { return c.Budget(budget).Reset(ctx) }},
+			{auditlink.DeleteBudget, "money", "", func() error { return c.Budget(budget).Delete(ctx) }},
+			{auditlink.SetLimit, "crm/eu", "at most 0 per 0s, 7 at once; 0 is no bound", func() error { return c.Limit("crm", "eu").Set(ctx, activity.LimitConfig{AtOnce: 7}) }},
 			{auditlink.SetLimit, "crm/eu", "8 at once", func() error {
-				state, err := c.Limit(ctx, "crm", "eu")
+				state, err := c.Limit("crm", "eu").Describe(ctx)
 				require.NoError(t, err)
-				return c.ReplaceLimit(ctx, state, activity.AtOnce(8))
+				return c.Limit(state.Name, state.Key).Replace(ctx, state, activity.LimitConfig{AtOnce: 8})
 			}},
-			{auditlink.ResetLimit, "crm/eu", "", func() error { return c.ResetLimit(ctx, "crm", "eu") }},
+			{auditlink.ResetLimit, "crm/eu", "", func() error { return c.Limit("crm", "eu").Reset(ctx) }},
 			{auditlink.SetSchedule, "nightly", "", func() error { return schedule(time.Hour) }},
 			{auditlink.SetSchedule, "nightly", "", func() error { return schedule(2 * time.Hour) }},
 			{auditlink.SetSchedule, "nightly", "", func() error {
-				_, err := c.EditSchedule(ctx, "nightly", func(edit *runtime.ScheduleEdit) error {
+				_, err := c.Schedule("nightly").Edit(ctx, func(edit *runtime.ScheduleEdit) error {
 					edit.Config.Every = 3 * time.Hour
 					return nil
 				})
@@ -86,20 +88,20 @@ func TestAuditLog(t *testing.T) {
 			}},
 			{auditlink.BackfillSchedule, "nightly", "2026-01-01T00:00:00Z to 2026-01-01T06:00:00Z", func() error {
 				from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-				_, err := c.BackfillSchedule(ctx, "nightly", fabrictype.Backfill{From: from, Until: from.Add(6 * time.Hour)})
+				_, err := c.Schedule("nightly").Backfill(ctx, fabrictype.Backfill{From: from, Until: from.Add(6 * time.Hour)})
 				return err
 			}},
-			{auditlink.PauseSchedule, "nightly", "audit", func() error { return c.PauseSchedule(ctx, "nightly", "audit") }},
-			{auditlink.ResumeSchedule, "nightly", "", func() error { return c.ResumeSchedule(ctx, "nightly") }},
-			{auditlink.TriggerSchedule, "nightly", "", func() error { _, err := c.TriggerSchedule(ctx, "nightly"); return err }},
-			{auditlink.DeleteSchedule, "nightly", "", func() error { return c.DeleteSchedule(ctx, "nightly") }},
-			{auditlink.PauseLane, "slow", "why not", func() error { return c.PauseLane(ctx, "slow", "why not") }},
-			{auditlink.ResumeLane, "slow", "", func() error { return c.ResumeLane(ctx, "slow") }},
-			{auditlink.PauseActivity, "mail", "", func() error { return c.PauseActivity(ctx, "mail", "") }},
-			{auditlink.ResumeActivity, "mail", "", func() error { return c.ResumeActivity(ctx, "mail") }},
+			{auditlink.PauseSchedule, "nightly", "audit", func() error { return c.Schedule("nightly").Pause(ctx, "audit") }},
+			{auditlink.ResumeSchedule, "nightly", "", func() error { return c.Schedule("nightly").Resume(ctx) }},
+			{auditlink.TriggerSchedule, "nightly", "", func() error { _, err := c.Schedule("nightly").Trigger(ctx); return err }},
+			{auditlink.DeleteSchedule, "nightly", "", func() error { return c.Schedule("nightly").Delete(ctx) }},
+			{auditlink.PauseLane, "slow", "why not", func() error { return c.Lane("slow").Pause(ctx, "why not") }},
+			{auditlink.ResumeLane, "slow", "", func() error { return c.Lane("slow").Resume(ctx) }},
+			{auditlink.PauseActivity, "mail", "", func() error { return c.Activity("mail").Pause(ctx, "") }},
+			{auditlink.ResumeActivity, "mail", "", func() error { return c.Activity("mail").Resume(ctx) }},
 			{auditlink.WithdrawFlow, "single", "", func() error {
 				require.NoError(t, c.Publish(ctx, runtime.Publication{Flow: def}))
-				return c.Withdraw(ctx, "single")
+				return c.Flow("single").Withdraw(ctx)
 			}},
 			{auditlink.SetPriority, "single/later", "9", func() error { return later.SetPriority(ctx, 9) }},
 			{auditlink.SetPriority, "single/later/only", "8", func() error { return later.SetNodePriority(ctx, "only", 8) }},
@@ -112,7 +114,7 @@ func TestAuditLog(t *testing.T) {
 			{auditlink.DrainWorker, instance, "", func() error {
 				return c.DrainWorker(ctx, instance)
 			}},
-			{auditlink.StopBulkJob, "job", "", func() error { return c.StopBulkJob(ctx, "job") }},
+			{auditlink.StopBulkJob, "job", "", func() error { return c.BulkJob("job").Stop(ctx) }},
 		} {
 			require.NoError(t, step.do(), step.action)
 			last := auditOf(t, b.Client, runtime.AuditQuery{})[0]
@@ -135,7 +137,7 @@ func TestAuditLog(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "security", auditOf(t, b.Client, runtime.AuditQuery{Action: auditlink.RotateSecrets})[0].Actor)
 
-		require.NoError(t, c.DeleteSchedule(ctx, "same"))
+		require.NoError(t, c.Schedule("same").Delete(ctx))
 		require.NoError(t, later.Cancel(ctx, "over"))
 		d, err = later.Describe(ctx)
 		require.NoError(t, err)
@@ -149,7 +151,7 @@ func TestAuditOfFailures(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		require.ErrorIs(t, b.Client.PauseSchedule(ctx, "none", ""), runtime.ErrScheduleNotFound)
+		require.ErrorIs(t, b.Client.Schedule("none").Pause(ctx, ""), runtime.ErrScheduleNotFound)
 		entries := auditOf(t, b.Client, runtime.AuditQuery{})
 		require.Len(t, entries, 2)
 		require.Equal(t, entries[0].ID, entries[1].ID)
@@ -157,9 +159,9 @@ func TestAuditOfFailures(t *testing.T) {
 		require.Empty(t, entries[1].Failure)
 		require.Equal(t, "client", entries[0].Actor)
 
-		require.ErrorIs(t, b.Client.SetLimit(ctx, "a b", ""), runtime.ErrInvalid)
-		require.ErrorIs(t, b.Client.As("x\n").PauseLane(ctx, "l", ""), runtime.ErrInvalid)
-		require.ErrorIs(t, b.Client.As(strings.Repeat("x", 257)).ResetLimit(ctx, "l", ""), runtime.ErrInvalid)
+		require.ErrorIs(t, b.Client.Limit("a b", "").Set(ctx, activity.LimitConfig{}), runtime.ErrInvalid)
+		require.ErrorIs(t, b.Client.As("x\n").Lane("l").Pause(ctx, ""), runtime.ErrInvalid)
+		require.ErrorIs(t, b.Client.As(strings.Repeat("x", 257)).Limit("l", "").Reset(ctx), runtime.ErrInvalid)
 		require.Len(t, auditOf(t, b.Client, runtime.AuditQuery{}), 2)
 	})
 }
@@ -173,9 +175,9 @@ func TestAuditQueries(t *testing.T) {
 		const n = 230 // more than two pages
 		for i := range n {
 			c := b.Client.As([]string{"ann", "bob"}[i%2])
-			require.NoError(t, c.ResetLimit(ctx, []string{"x", "y", "z"}[i%3], ""))
+			require.NoError(t, c.Limit([]string{"x", "y", "z"}[i%3], "").Reset(ctx))
 		}
-		require.NoError(t, b.Client.SetLimit(ctx, "x", "", activity.AtOnce(1)))
+		require.NoError(t, b.Client.Limit("x", "").Set(ctx, activity.LimitConfig{AtOnce: 1}))
 		all := auditOf(t, b.Client, runtime.AuditQuery{})
 		require.Len(t, all, n+1)
 		require.Equal(t, auditlink.SetLimit, all[0].Action)
@@ -216,13 +218,13 @@ func TestSignalsOfActorsAreAudited(t *testing.T) {
 			return runtime.Signal{Name: "order", Payload: 10, Source: source}
 		}
 		ann := b.Client.As("ann")
-		run, _, err := runtime.StartOrSignal(ctx, b.Client, def, 1, orders, runtime.Signal{Name: "other"}, runtime.WithID("r"))
+		run, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithSignal(orders, runtime.Signal{Name: "other"}), runtime.WithID("r"))
 		require.NoError(t, err)
 		_, err = b.Client.Run("gathering", "r").SignalWait(ctx, orders, runtime.Signal{Name: "other"})
 		require.NoError(t, err)
 		require.Empty(t, auditOf(t, b.Client, runtime.AuditQuery{Action: auditlink.AnswerWait}))
 
-		_, _, err = runtime.StartOrSignal(ctx, ann, def, 1, orders, runtime.Signal{Name: "other"}, runtime.WithID("r"))
+		_, err = runtime.Start(ctx, ann, def, 1, runtime.WithSignal(orders, runtime.Signal{Name: "other"}), runtime.WithID("r"))
 		require.NoError(t, err)
 		_, err = ann.Run("gathering", "r").SignalWait(ctx, orders, order("bob"))
 		require.NoError(t, err)

@@ -30,7 +30,7 @@ func valuesFlow(t *testing.T) *flow.Definition[json.RawMessage, json.RawMessage]
 	count := activity.New("count", func(_ context.Context, in string) (int, error) { return len(in), nil })
 	both := activity.New("both", func(_ context.Context, in []json.RawMessage) (int, error) { return len(in), nil })
 	fails := activity.New("fails", func(context.Context, json.RawMessage) (json.RawMessage, error) { return nil, errors.New("no") },
-		activity.Retry(activity.NoRetry))
+		activity.Retry(activity.RetryPolicy{Attempts: 1}))
 	f := flow.New[json.RawMessage, json.RawMessage]("values")
 	first := flow.Node(f, "first", echo, f.Input())
 	constant := flow.Node(f, "constant", echo, flow.Const(json.RawMessage(`7`)))
@@ -138,7 +138,7 @@ func TestDescribeAttempts(t *testing.T) {
 				return 0, errors.New("no route")
 			}
 			return n, activity.Progress(ctx, 75, "nearly")
-		}, activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 2}))
+		}, activity.Retry(activity.RetryPolicy{First: time.Millisecond, Attempts: 2}))
 		def := fixture.Single(t, a)
 		run, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)

@@ -26,7 +26,7 @@ func TestFeedOfFailures(t *testing.T) {
 				return 0, &fixture.OutOfStock{Item: item, Left: 2}
 			}
 			return 1, nil
-		}, activity.Retry(activity.NoRetry))
+		}, activity.Retry(activity.RetryPolicy{Attempts: 1}))
 		def, late := fixture.OneNode(t, "shop", buy), flow.New[string, int]("late", flow.Deadline(time.Millisecond))
 		flow.Return(late, flow.Node(late, "wait", activity.Declare[string, int]("nobody"), late.Input()))
 		lateDef, err := late.Build()

@@ -191,14 +191,14 @@ func TestStream_EndsWithItsRun(t *testing.T) {
 		quiet := activity.New("quiet", func(ctx context.Context, n int) (int, error) {
 			info, _ := activity.Info(ctx)
 			if info.Attempt == 1 {
-				if err := activity.Emit(ctx, "one", nil); err != nil {
+				if err := activity.Emit(ctx, activity.Frame{Kind: "one", Payload: nil}); err != nil {
 					return 0, err
 				}
 				<-gate
 				return 0, fmt.Errorf("attempt %d", info.Attempt)
 			}
 			return n, nil
-		}, activity.Retry(activity.Fixed{Delay: time.Millisecond}))
+		}, activity.Retry(activity.RetryPolicy{First: time.Millisecond, Factor: 1}))
 		def := fixture.OneNode(t, "quiet", quiet)
 		enginetest.HoldWatches(t, b.Engine, time.Hour)
 		b.Keeper(t)

@@ -34,7 +34,7 @@ func TestRefusedFrames(t *testing.T) {
 		ctx := enginetest.Context(t)
 		limited := make(chan struct{})
 		talker := activity.New("talker", func(ctx context.Context, n int) (int, error) {
-			if err := activity.Emit(ctx, "small", "first"); err != nil {
+			if err := activity.Emit(ctx, activity.Frame{Kind: "small", Payload: "first"}); err != nil {
 				return 0, err
 			}
 			select {
@@ -43,7 +43,7 @@ func TestRefusedFrames(t *testing.T) {
 				return 0, context.Cause(ctx)
 			}
 			for _, payload := range []string{strings.Repeat("x", 3000), "second"} {
-				if err := activity.Emit(ctx, "size", payload); err != nil {
+				if err := activity.Emit(ctx, activity.Frame{Kind: "size", Payload: payload}); err != nil {
 					return 0, err
 				}
 			}
@@ -91,7 +91,7 @@ func TestDroppedFrames(t *testing.T) {
 		const kept = 5
 		talker := activity.New("talker", func(ctx context.Context, n int) (int, error) {
 			for range n {
-				if err := activity.Emit(ctx, "frame", n); err != nil {
+				if err := activity.Emit(ctx, activity.Frame{Kind: "frame", Payload: n}); err != nil {
 					return 0, err
 				}
 			}
@@ -147,7 +147,7 @@ func TestLogsStayOverRerunUntilPurge(t *testing.T) {
 				panic("not yet")
 			}
 			return n, nil
-		}, activity.Retry(activity.NoRetry))
+		}, activity.Retry(activity.RetryPolicy{Attempts: 1}))
 		def := fixture.OneNode(t, "talker", talker)
 		run, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)

@@ -49,12 +49,12 @@ func TestLogs(t *testing.T) {
 			for i := range n {
 				log.Warn(fmt.Sprint("line ", i))
 			}
-			if err := activity.Emit(ctx, "frame", n); err != nil {
+			if err := activity.Emit(ctx, activity.Frame{Kind: "frame", Payload: n}); err != nil {
 				return 0, err
 			}
 			log.Info(strings.Repeat("x", 40<<10), "dropped", true)
 			return n, nil
-		}, activity.Retry(activity.Fixed{Delay: time.Millisecond}))
+		}, activity.Retry(activity.RetryPolicy{First: time.Millisecond, Factor: 1}))
 		def := fixture.OneNode(t, "talker", talker)
 		const lines = 250
 		run, err := runtime.Start(ctx, b.Client, def, lines)

@@ -33,7 +33,7 @@ func TestStartAfterOptionsChanged(t *testing.T) {
 			}
 		}
 		former := build(one())
-		later := build(one(activity.StartToClose(time.Minute), activity.Priority(7), activity.Retry(activity.NoRetry)),
+		later := build(one(activity.StartToClose(time.Minute), activity.Priority(7), activity.Retry(activity.RetryPolicy{Attempts: 1})),
 			flow.Describe("the price"), flow.Deadline(time.Hour), flow.Tag("team.name", "shop"))
 		other := build(func(f *flow.Builder[int, int]) flow.Ref[int] {
 			return flow.Node(f, "again", double, flow.Node(f, "double", double, f.Input()))

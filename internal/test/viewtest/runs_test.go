@@ -368,9 +368,9 @@ func TestListsKeepToTheirNamespace(t *testing.T) {
 		var limits []flow.NodeOption
 		if !b.Contract() {
 			budgets = []flow.Option{
-				flow.Budget("own", flow.HardLimit("calls", 5)), flow.Budget("all", flow.PerFlow(), flow.HardLimit("calls", 5)),
+				flow.Budget("own", flow.BudgetConfig{Hard: map[string]int64{"calls": 5}}), flow.Budget("all", flow.BudgetConfig{Hard: map[string]int64{"calls": 5}, PerFlow: true}),
 			}
-			limits = []flow.NodeOption{activity.Limit("few", activity.AtOnce(5))}
+			limits = []flow.NodeOption{activity.Limit("few", activity.LimitConfig{AtOnce: 5})}
 		}
 		a := activity.New("report", func(ctx context.Context, n int) (int, error) {
 			if b.Contract() {

@@ -33,7 +33,7 @@ func TestValuesOfAllLengthsAreKept(t *testing.T) {
 				return "", fmt.Errorf("once")
 			}
 			return in + strings.Repeat("y", int(length.Load())), nil
-		}, activity.Retry(activity.Fixed{Attempts: 2}))
+		}, activity.Retry(activity.RetryPolicy{Attempts: 2, Factor: 1}))
 		b.Worker(t, []activity.Handler{act})
 		b.Keeper(t)
 		desk, err := admin.New(b.Engine)

@@ -54,18 +54,18 @@ func TestRetries(t *testing.T) {
 				}
 				return nil
 			},
-			activity.Exponential{First: 20 * time.Millisecond, Factor: 3, JitterPermille: -1, Attempts: 5}, 3, "",
+			activity.RetryPolicy{First: 20 * time.Millisecond, Factor: 3, JitterPermille: -1, Attempts: 5}, 3, "",
 			[]time.Duration{20 * time.Millisecond, 60 * time.Millisecond},
 		},
 		{
 			"gives up", func(int) error { return activity.Category(errBroken, "odd") },
-			activity.Fixed{Delay: 5 * time.Millisecond, Attempts: 3}, 3, "odd",
+			activity.RetryPolicy{First: 5 * time.Millisecond, Attempts: 3, Factor: 1}, 3, "odd",
 			[]time.Duration{5 * time.Millisecond, 5 * time.Millisecond},
 		},
-		{"not retryable", func(int) error { return activity.NonRetryable(errBroken) }, activity.Attempts(5), 1, activity.CategoryError, nil},
-		{"no retry", func(int) error { return errBroken }, activity.NoRetry, 1, activity.CategoryError, nil},
+		{"not retryable", func(int) error { return activity.NonRetryable(errBroken) }, activity.RetryPolicy{Attempts: 5}, 1, activity.CategoryError, nil},
+		{"no retry", func(int) error { return errBroken }, activity.RetryPolicy{Attempts: 1}, 1, activity.CategoryError, nil},
 		{
-			"panic", func(int) error { panic("boo") }, activity.Fixed{Delay: time.Millisecond, Attempts: 2}, 2, activity.CategoryPanic,
+			"panic", func(int) error { panic("boo") }, activity.RetryPolicy{First: time.Millisecond, Attempts: 2, Factor: 1}, 2, activity.CategoryPanic,
 			[]time.Duration{time.Millisecond},
 		},
 		{
@@ -75,7 +75,7 @@ func TestRetries(t *testing.T) {
 				}
 				return nil
 			},
-			activity.Fixed{Delay: time.Hour, Attempts: 2}, 2, "", []time.Duration{40 * time.Millisecond},
+			activity.RetryPolicy{First: time.Hour, Attempts: 2, Factor: 1}, 2, "", []time.Duration{40 * time.Millisecond},
 		},
 		{
 			"retry at once", func(n int) error {
@@ -84,7 +84,7 @@ func TestRetries(t *testing.T) {
 				}
 				return nil
 			},
-			activity.Fixed{Delay: time.Hour, Attempts: 2}, 2, "", []time.Duration{0},
+			activity.RetryPolicy{First: time.Hour, Attempts: 2, Factor: 1}, 2, "", []time.Duration{0},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -130,7 +130,7 @@ func TestStartToClose(t *testing.T) {
 				return 0, ctx.Err()
 			}
 			return 1, nil
-		}, activity.StartToClose(time.Second), activity.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: fixture.SparedAttempts}))
+		}, activity.StartToClose(time.Second), activity.Retry(activity.RetryPolicy{First: time.Millisecond, Attempts: fixture.SparedAttempts, Factor: 1}))
 		b.Worker(t, []activity.Handler{a})
 		b.Keeper(t)
 		run, err := runtime.Start(ctx, b.Client, fixture.Single(t, a), 0)
@@ -156,7 +156,7 @@ func TestStartToClose_FunctionIgnoresItsContext(t *testing.T) {
 				<-gate
 			}
 			return 5, nil
-		}, activity.StartToClose(time.Second), activity.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: fixture.SparedAttempts}))
+		}, activity.StartToClose(time.Second), activity.Retry(activity.RetryPolicy{First: time.Millisecond, Attempts: fixture.SparedAttempts, Factor: 1}))
 		b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Lease: 10 * time.Second}) // in contract mode, its end ends the attempt
 		b.Keeper(t)
 		run, err := runtime.Start(ctx, b.Client, fixture.Single(t, a), 0)
@@ -187,7 +187,7 @@ func TestHeartbeatTimeout(t *testing.T) {
 				}
 			}
 			return 9, nil
-		}, activity.HeartbeatTimeout(500*time.Millisecond), activity.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: fixture.SparedAttempts}))
+		}, activity.HeartbeatTimeout(500*time.Millisecond), activity.Retry(activity.RetryPolicy{First: time.Millisecond, Attempts: fixture.SparedAttempts, Factor: 1}))
 		b.Worker(t, []activity.Handler{a})
 		b.Keeper(t)
 		run, err := runtime.Start(ctx, b.Client, fixture.Single(t, a), 0)
@@ -200,7 +200,7 @@ func TestHeartbeatTimeout(t *testing.T) {
 		silent := activity.New("silent", func(ctx context.Context, _ int) (int, error) {
 			<-ctx.Done()
 			return 0, ctx.Err()
-		}, activity.HeartbeatTimeout(20*time.Millisecond), activity.Retry(activity.NoRetry))
+		}, activity.HeartbeatTimeout(20*time.Millisecond), activity.Retry(activity.RetryPolicy{Attempts: 1}))
 		b.Worker(t, []activity.Handler{silent, a})
 		last, err := runtime.Start(ctx, b.Client, fixture.Single(t, silent), 0)
 		require.NoError(t, err)

@@ -112,7 +112,7 @@ func TestSumsOfValuesAreBounded(t *testing.T) {
 	require.LessOrEqual(t, sum, describe.MaxSumBytes)
 	require.Greater(t, truncated, nodes/2)
 
-	diff, err := runtime.DiffRuns(ctx, run, other)
+	diff, err := run.Diff(ctx, other)
 	require.NoError(t, err)
 	require.True(t, diff.Same())
 }

@@ -44,7 +44,7 @@ func TestLabelsWithControlCharactersAreRefused(t *testing.T) {
 		_, err = b.Client.Signal(ctx, token, runtime.Signal{Name: "x", Source: bad, Payload: 1})
 		require.ErrorIs(t, err, runtime.ErrInvalid, "%q", bad)
 		require.ErrorContains(t, err, "source")
-		require.Error(t, b.Client.PauseLane(ctx, "lane"+bad, ""), "%q", bad)
+		require.Error(t, b.Client.Lane("lane"+bad).Pause(ctx, ""), "%q", bad)
 	}
 	long := runtime.WithActor(strings.Repeat("x", engine.MaxActor+1))
 	_, err = runtime.Start(ctx, b.Client, def, 1, runtime.WithID("new"), long)

@@ -27,9 +27,9 @@ func TestStartOrSignal(t *testing.T) {
 		def, handlers := fixture.Gathering(t)
 		orders, more := runtime.WaitName{Node: "orders"}, runtime.WaitName{Node: "sum", Step: "more"}
 		send := func(in int, w runtime.WaitName, s runtime.Signal) (*runtime.Run[int], fabrictype.SignalResult) {
-			run, sent, err := runtime.StartOrSignal(ctx, b.Client, def, in, w, s, runtime.WithID("one"))
+			run, err := runtime.Start(ctx, b.Client, def, in, runtime.WithSignal(w, s), runtime.WithID("one"))
 			require.NoError(t, err)
-			return run, sent
+			return run, run.SignalResult()
 		}
 		run, sent := send(1, orders, runtime.Signal{Name: "order", Payload: 10, IdempotencyKey: "a"})
 		require.False(t, run.Existed())
@@ -135,7 +135,7 @@ func TestStartOrSignalRefuses(t *testing.T) {
 				runtime.WaitName{Node: "orders"}, runtime.Signal{Name: "order", Payload: "ten"}, runtime.ErrInvalid,
 			},
 		} {
-			_, _, err := runtime.StartOrSignal(ctx, b.Client, def, 1, try.wait, try.signal, runtime.WithID("refused"))
+			_, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithSignal(try.wait, try.signal), runtime.WithID("refused"))
 			require.ErrorIs(t, err, try.want, text)
 			require.ErrorContains(t, err, text)
 		}
@@ -194,8 +194,7 @@ func TestStartOrSignalAtOnce(t *testing.T) {
 		errs := make(chan error, senders)
 		for i := range senders {
 			go func() {
-				run, _, err := runtime.StartOrSignal(ctx, b.Client, def, i, runtime.WaitName{Node: "all"},
-					runtime.Signal{Name: "n", Payload: i}, runtime.WithID("one"))
+				run, err := runtime.Start(ctx, b.Client, def, i, runtime.WithSignal(runtime.WaitName{Node: "all"}, runtime.Signal{Name: "n", Payload: i}), runtime.WithID("one"))
 				if err == nil && !run.Existed() {
 					started.Add(1)
 				}
@@ -238,9 +237,9 @@ func TestSignalWaitBeforeTheFunction(t *testing.T) {
 			def, err := f.Build()
 			require.NoError(t, err)
 			wait := func(i int) runtime.WaitName { return runtime.WaitName{Node: fmt.Sprint("ask-", i), Step: "answer"} }
-			with, sent, err := runtime.StartOrSignal(ctx, b.Client, def, 1, wait(1), runtime.Signal{Name: "any", Payload: 10})
+			with, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithSignal(wait(1), runtime.Signal{Name: "any", Payload: 10}))
 			require.NoError(t, err)
-			require.Equal(t, fabrictype.SignalAccepted, sent.Outcome)
+			require.Equal(t, fabrictype.SignalAccepted, with.SignalResult().Outcome)
 			before, err := runtime.Start(ctx, b.Client, def, 1)
 			require.NoError(t, err)
 			for i := 1; i <= length; i++ {

@@ -76,7 +76,7 @@ func TestWatchOutlivesTheServer(t *testing.T) {
 		b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix())
 		ctx := enginetest.Context(t)
 		talk := activity.New("talk", func(ctx context.Context, n int) (int, error) {
-			if err := activity.Emit(ctx, "call", n); err != nil {
+			if err := activity.Emit(ctx, activity.Frame{Kind: "call", Payload: n}); err != nil {
 				return 0, err
 			}
 			return activity.Await[int](ctx, "w")

@@ -199,7 +199,7 @@ func talker(asked chan<- activity.Token) *activity.Activity[int, int] {
 		if err != nil {
 			return 0, err
 		}
-		if err := activity.Emit(ctx, "token", map[string]any{"token": token}); err != nil {
+		if err := activity.Emit(ctx, activity.Frame{Kind: "token", Payload: map[string]any{"token": token}}); err != nil {
 			return 0, err
 		}
 		select {
@@ -209,7 +209,7 @@ func talker(asked chan<- activity.Token) *activity.Activity[int, int] {
 		_ = activity.Progress(ctx, 10, fmt.Sprint("asked ", token))
 		_, err = activity.Await[int](ctx, "inside")
 		return 0, fmt.Errorf("token %v %+v %#v: %w", token, token, token, err)
-	}, activity.Retry(activity.NoRetry))
+	}, activity.Retry(activity.RetryPolicy{Attempts: 1}))
 }
 
 // waitingCount is how many runs wait at a time: few by default, 10,000 in soak tests.

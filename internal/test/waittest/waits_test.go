@@ -260,7 +260,7 @@ func TestAwaitAndOnce(t *testing.T) {
 				return nil, errors.New("a failure after all waits")
 			}
 			return out, nil
-		}, activity.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: 3}))
+		}, activity.Retry(activity.RetryPolicy{First: time.Millisecond, Attempts: 3, Factor: 1}))
 		ctx := enginetest.Context(t)
 		def := fixture.OneNode(t, "survey", survey)
 		b.Keeper(t)
@@ -352,7 +352,7 @@ func opensAhead(tokens chan<- activity.Token, signalled <-chan struct{}) *activi
 			return 0, err
 		}
 		return first + n, nil
-	}, activity.Retry(activity.NoRetry))
+	}, activity.Retry(activity.RetryPolicy{Attempts: 1}))
 }
 
 // A wait in a function that times out.
@@ -419,7 +419,7 @@ func TestAwaitMistakes(t *testing.T) {
 		wrong := activity.New("wrong", func(ctx context.Context, which string) (int, error) {
 			calls.Add(1)
 			return 0, mistakes[which](ctx)
-		}, activity.Retry(activity.Fixed{Delay: time.Millisecond}))
+		}, activity.Retry(activity.RetryPolicy{First: time.Millisecond, Factor: 1}))
 		ctx := enginetest.Context(t)
 		def := fixture.OneNode(t, "wrong", wrong)
 		b.Worker(t, def.Handlers())

@@ -57,12 +57,12 @@ func New(tb testing.TB, each int) *Workload {
 			return 0, errors.New("not yet")
 		}
 		return n + 7, nil
-	}, activity.Retry(activity.Fixed{Delay: later, Attempts: 50}))
+	}, activity.Retry(activity.RetryPolicy{First: later, Attempts: 50, Factor: 1}))
 	w.pages = activity.New("pages", func(ctx context.Context, n int) (int, error) {
 		return n, activity.ReportUsage(ctx, "pages", 3)
 	})
 	w.limited = activity.New("limited", func(_ context.Context, n int) (int, error) { return -n, nil },
-		activity.Limit("api", activity.AtOnce(2)))
+		activity.Limit("api", activity.LimitConfig{AtOnce: 2}))
 	w.list = activity.New("list", func(_ context.Context, n int) ([]int, error) { return []int{n, n + 1, n + 2}, nil })
 	w.sum = activity.New("sum", func(_ context.Context, items []int) (total int, err error) {
 		for _, n := range items {
@@ -85,7 +85,7 @@ func New(tb testing.TB, each int) *Workload {
 		return flow.Node(f, "sum", w.sum, flow.Map(f, "each", w.add, flow.Node(f, "list", w.list, f.Input())))
 	})
 	w.budgeted = define(tb, "budgeted", one("pages", w.pages),
-		flow.Budget("plan", flow.PerFlow(), flow.HardLimit("pages", tenantLimit)))
+		flow.Budget("plan", flow.BudgetConfig{Hard: map[string]int64{"pages": tenantLimit}, PerFlow: true}))
 	w.throttled = define(tb, "throttled", one("limited", w.limited))
 	w.broken = define(tb, "broken", one("broken", broken))
 	w.scheduled = define(tb, "scheduled", one("a", w.add))
@@ -190,7 +190,7 @@ func (w *Workload) Start(tb testing.TB, b *enginetest.Bench) {
 	}
 	_, err := runtime.Schedule(ctx, c, "hourly", w.scheduled, 41, runtime.ScheduleConfig{Every: time.Hour})
 	require.NoError(tb, err)
-	require.NoError(tb, c.PauseLane(ctx, "elsewhere", "a release"))
+	require.NoError(tb, c.Lane("elsewhere").Pause(ctx, "a release"))
 }
 
 // untilNodes waits until a node of all runs of a flow is in a state.
@@ -259,14 +259,14 @@ func (w *Workload) Finish(tb testing.TB, b *enginetest.Bench) {
 		}
 	}
 	w.fails(tb, c)
-	budget, err := c.Budget(ctx, fabrictype.BudgetRef{Name: "plan", Flow: "budgeted"})
+	budget, err := c.Budget(fabrictype.BudgetName{Name: "plan", Flow: "budgeted"}).Describe(ctx)
 	require.NoError(tb, err)
 	require.EqualValues(tb, 3*w.Each, budget.Amount("pages").Spent)
 	pauses, err := c.Pauses(ctx)
 	require.NoError(tb, err)
 	require.Len(tb, pauses, 1)
-	require.NoError(tb, c.ResumeLane(ctx, "elsewhere"))
-	id, err := c.TriggerSchedule(ctx, "hourly")
+	require.NoError(tb, c.Lane("elsewhere").Resume(ctx))
+	id, err := c.Schedule("hourly").Trigger(ctx)
 	require.NoError(tb, err)
 	run, err := runtime.Attach(c.Run("scheduled", id), w.scheduled)
 	require.NoError(tb, err)

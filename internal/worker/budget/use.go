@@ -14,7 +14,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
-	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -151,7 +150,7 @@ func (u *Use) send(ctx context.Context, b *submit.StoredBudget, e enginerpc.UseB
 		return useError(b, err)
 	}
 	use := used.use
-	waits := use.Waits && (b.Effect == flow.BlockNodes || !b.Declares())
+	waits := use.Waits && (b.Effect == flowgraph.BlockNodes || !b.Declares())
 	if used.gateChanged || waits {
 		if err := u.publishGate(ctx, b, p, used, waits); err != nil {
 			return fmt.Errorf("budget %q is used up, which could not be passed on: %w", b.Name, err)

@@ -135,7 +135,7 @@ func (c *childRun) declared() (*flowgraph.Graph, *flowgraph.Node, error) {
 func (c *childRun) itemsGraph(node *flowgraph.Node) *flowgraph.Graph {
 	var limit *activityspec.Limit
 	if c.node.Spec.AtOnce > 0 && node.Sub == nil {
-		own := activityspec.NewLimit("items-"+string(c.id), activity.AtOnce(c.node.Spec.AtOnce))
+		own := activityspec.NewLimit("items-"+string(c.id), activityspec.LimitConfig{AtOnce: c.node.Spec.AtOnce})
 		limit = &own
 	}
 	return node.ItemsGraph(c.name, c.items, limit)

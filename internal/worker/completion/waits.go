@@ -35,7 +35,7 @@ func (c *Completer) suspend(l *lease.Lease, o Outcome, slots int) (r Report) {
 		SuspensionID: keyspace.SuspensionID(id),
 		WaitpointKey: submit.WaitpointKey(enginecore.WaitpointID(id)), Condition: submit.ConditionOf(s.Wait),
 		Timeout:         s.Wait.Timeout,
-		TimeoutBehavior: submit.TimeoutBehaviors[activity.TimeoutBehavior(s.Wait.OnTimeout)], Collect: s.Wait.Collect,
+		TimeoutBehavior: submit.TimeoutBehaviors[activityspec.TimeoutBehavior(s.Wait.OnTimeout)], Collect: s.Wait.Collect,
 		About:        about,
 		ClaimRequest: c.ClaimRequest(l.Shard.Lane, slots),
 	}

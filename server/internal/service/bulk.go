@@ -25,7 +25,7 @@ func (s *Service) ListBulkJobs(ctx context.Context, _ *api.Empty) (*fabrictype.P
 
 // GetBulkJob implements api.GetBulkJob.
 func (s *Service) GetBulkJob(ctx context.Context, in *api.BulkJobInput) (*fabrictype.BulkJob, error) {
-	j, err := s.client.DescribeBulkJob(ctx, in.Job)
+	j, err := s.client.BulkJob(in.Job).Describe(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -78,5 +78,5 @@ func (s *Service) StartBulkJob(ctx context.Context, in *api.BulkInput) (*fabrict
 
 // StopBulkJob implements api.StopBulkJob.
 func (s *Service) StopBulkJob(ctx context.Context, in *api.BulkJobInput) (*api.Empty, error) {
-	return done(s.as(ctx).StopBulkJob(ctx, in.Job))
+	return done(s.as(ctx).BulkJob(in.Job).Stop(ctx))
 }

@@ -18,5 +18,5 @@ func (s *Service) CompareRuns(ctx context.Context, in *api.CompareRunsInput) (*f
 	if !login.From(ctx).Sees(flow) {
 		return nil, runtime.ErrRunNotFound
 	}
-	return runtime.DiffRuns(ctx, s.run(ctx, in.RunName), s.client.Run(flow, in.OtherRun))
+	return s.run(ctx, in.RunName).Diff(ctx, s.client.Run(flow, in.OtherRun))
 }

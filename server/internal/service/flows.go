@@ -23,7 +23,7 @@ func (s *Service) ListFlows(ctx context.Context, _ *api.Empty) (*fabrictype.Page
 
 // GetFlow implements api.GetFlow.
 func (s *Service) GetFlow(ctx context.Context, in *api.FlowInput) (*fabrictype.FlowDetail, error) {
-	d, err := s.client.DescribeFlow(ctx, in.Flow)
+	d, err := s.client.Flow(in.Flow).Describe(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func (s *Service) GetFlow(ctx context.Context, in *api.FlowInput) (*fabrictype.F
 
 // GetFlowGraph implements api.GetFlowGraph.
 func (s *Service) GetFlowGraph(ctx context.Context, in *api.GetFlowGraphInput) (*api.Drawing, error) {
-	d, err := s.client.DescribeFlow(ctx, in.Flow)
+	d, err := s.client.Flow(in.Flow).Describe(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (s *Service) GetFlowGraph(ctx context.Context, in *api.GetFlowGraphInput) (
 
 // WithdrawFlow implements api.WithdrawFlow.
 func (s *Service) WithdrawFlow(ctx context.Context, in *api.FlowInput) (*api.Empty, error) {
-	return done(s.as(ctx).Withdraw(ctx, in.Flow))
+	return done(s.as(ctx).Flow(in.Flow).Withdraw(ctx))
 }
 
 // withoutConstants returns the stored form of a graph without the values of its constants, which are null, or empty for

@@ -22,7 +22,7 @@ func (s *Service) GetLaneHistory(ctx context.Context, in *api.LaneInput) (*api.L
 
 // GetBudgetHistory implements api.GetBudgetHistory.
 func (s *Service) GetBudgetHistory(ctx context.Context, in *api.BudgetInput) (*api.BudgetHistory, error) {
-	if _, err := s.client.Budget(ctx, budgetRef(in)); err != nil {
+	if _, err := s.client.Budget(budgetRef(in)).Describe(ctx); err != nil {
 		return nil, err
 	}
 	s.past.Refresh(ctx)

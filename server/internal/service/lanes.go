@@ -30,20 +30,20 @@ func (s *Service) ListPauses(ctx context.Context, _ *api.Empty) (*fabrictype.Pag
 
 // PauseLane implements api.PauseLane.
 func (s *Service) PauseLane(ctx context.Context, in *api.LaneReasonInput) (*api.Empty, error) {
-	return done(s.as(ctx).PauseLane(ctx, in.Lane, in.Body.Reason))
+	return done(s.as(ctx).Lane(in.Lane).Pause(ctx, in.Body.Reason))
 }
 
 // ResumeLane implements api.ResumeLane.
 func (s *Service) ResumeLane(ctx context.Context, in *api.LaneInput) (*api.Empty, error) {
-	return done(s.as(ctx).ResumeLane(ctx, in.Lane))
+	return done(s.as(ctx).Lane(in.Lane).Resume(ctx))
 }
 
 // PauseActivity implements api.PauseActivity.
 func (s *Service) PauseActivity(ctx context.Context, in *api.ActivityReasonInput) (*api.Empty, error) {
-	return done(s.as(ctx).PauseActivity(ctx, in.Activity, in.Body.Reason))
+	return done(s.as(ctx).Activity(in.Activity).Pause(ctx, in.Body.Reason))
 }
 
 // ResumeActivity implements api.ResumeActivity.
 func (s *Service) ResumeActivity(ctx context.Context, in *api.ActivityInput) (*api.Empty, error) {
-	return done(s.as(ctx).ResumeActivity(ctx, in.Activity))
+	return done(s.as(ctx).Activity(in.Activity).Resume(ctx))
 }

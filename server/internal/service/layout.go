@@ -52,7 +52,7 @@ func statesOf(d *runtime.RunDescription, nodes []api.PlacedNode) []api.NodeNow {
 
 // GetFlowLayout implements api.GetFlowLayout.
 func (s *Service) GetFlowLayout(ctx context.Context, in *api.FlowInput) (*api.Layout, error) {
-	d, err := s.client.DescribeFlow(ctx, in.Flow)
+	d, err := s.client.Flow(in.Flow).Describe(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -66,7 +66,7 @@ func (s *Service) ListLimits(ctx context.Context, _ *api.Empty) (*fabrictype.Pag
 
 // GetLimit implements api.GetLimit.
 func (s *Service) GetLimit(ctx context.Context, in *api.LimitInput) (*fabrictype.Limit, error) {
-	l, err := s.client.Limit(ctx, in.Limit, in.Key)
+	l, err := s.client.Limit(in.Limit, in.Key).Describe(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -75,24 +75,21 @@ func (s *Service) GetLimit(ctx context.Context, in *api.LimitInput) (*fabrictype
 
 // SetLimit implements api.SetLimit.
 func (s *Service) SetLimit(ctx context.Context, in *api.SetLimitInput) (*fabrictype.Limit, error) {
-	var opts []activity.LimitOption
+	config := activity.LimitConfig{AtOnce: in.Body.AtOnce}
 	if in.Body.AtMost > 0 {
-		opts = append(opts, activity.AtMost(in.Body.AtMost, in.Body.Per.Duration))
+		config.AtMost, config.Per = in.Body.AtMost, in.Body.Per.Duration
 	}
-	if in.Body.AtOnce > 0 {
-		opts = append(opts, activity.AtOnce(in.Body.AtOnce))
-	}
-	if err := s.setLimit(ctx, in, opts); err != nil {
+	if err := s.setLimit(ctx, in, config); err != nil {
 		return nil, err
 	}
 	return s.GetLimit(ctx, &in.LimitInput)
 }
 
-func (s *Service) setLimit(ctx context.Context, in *api.SetLimitInput, opts []activity.LimitOption) error {
+func (s *Service) setLimit(ctx context.Context, in *api.SetLimitInput, config activity.LimitConfig) error {
 	if in.IfMatch == "" {
-		return s.as(ctx).SetLimit(ctx, in.Limit, in.Key, opts...)
+		return s.as(ctx).Limit(in.Limit, in.Key).Set(ctx, config)
 	}
-	present, err := s.client.Limit(ctx, in.Limit, in.Key)
+	present, err := s.client.Limit(in.Limit, in.Key).Describe(ctx)
 	if err != nil {
 		return gone(err, runtime.ErrLimitNotFound, in.IfMatch)
 	}
@@ -100,18 +97,18 @@ func (s *Service) setLimit(ctx context.Context, in *api.SetLimitInput, opts []ac
 		return err
 	}
 	if in.IfMatch == "*" {
-		return s.as(ctx).SetLimit(ctx, in.Limit, in.Key, opts...)
+		return s.as(ctx).Limit(in.Limit, in.Key).Set(ctx, config)
 	}
-	return s.as(ctx).ReplaceLimit(ctx, present, opts...)
+	return s.as(ctx).Limit(present.Name, present.Key).Replace(ctx, present, config)
 }
 
 // ResetLimit implements api.ResetLimit.
 func (s *Service) ResetLimit(ctx context.Context, in *api.LimitInput) (*api.Empty, error) {
-	return done(s.as(ctx).ResetLimit(ctx, in.Limit, in.Key))
+	return done(s.as(ctx).Limit(in.Limit, in.Key).Reset(ctx))
 }
 
-func budgetRef(in *api.BudgetInput) fabrictype.BudgetRef {
-	return fabrictype.BudgetRef{Name: in.Budget, Key: in.Key, Flow: in.Flow, Run: in.Run}
+func budgetRef(in *api.BudgetInput) fabrictype.BudgetName {
+	return fabrictype.BudgetName{Name: in.Budget, Key: in.Key, Flow: in.Flow, Run: in.Run}
 }
 
 // ListBudgets implements api.ListBudgets.
@@ -125,7 +122,7 @@ func (s *Service) ListBudgets(ctx context.Context, _ *api.Empty) (*fabrictype.Pa
 
 // GetBudget implements api.GetBudget.
 func (s *Service) GetBudget(ctx context.Context, in *api.BudgetInput) (*fabrictype.Budget, error) {
-	b, err := s.client.Budget(ctx, budgetRef(in))
+	b, err := s.client.Budget(budgetRef(in)).Describe(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -134,36 +131,33 @@ func (s *Service) GetBudget(ctx context.Context, in *api.BudgetInput) (*fabricty
 
 // SetBudget implements api.SetBudget.
 func (s *Service) SetBudget(ctx context.Context, in *api.SetBudgetInput) (*fabrictype.Budget, error) {
-	var opts []flow.BudgetOption
-	bound := func(limits map[string]int64, option func(string, int64) flow.BudgetOption) {
+	config := flow.BudgetConfig{
+		ResetEvery: in.Body.ResetEvery.Duration, OnExceeded: flow.BudgetEffect(in.Body.Effect),
+	}
+	bounds := func(limits map[string]int64) map[string]int64 {
+		above := make(map[string]int64)
 		for dimension, n := range limits {
 			if n == 0 {
-				opts = append(opts, flow.Counted(dimension))
-				continue
+				config.Counted = append(config.Counted, dimension)
+			} else {
+				above[dimension] = n
 			}
-			opts = append(opts, option(dimension, n))
 		}
+		return above
 	}
-	bound(in.Body.Hard, flow.HardLimit)
-	bound(in.Body.Soft, flow.SoftLimit)
-	if in.Body.ResetEvery.Duration != 0 {
-		opts = append(opts, flow.ResetEvery(in.Body.ResetEvery.Duration))
-	}
-	if in.Body.Effect != "" {
-		opts = append(opts, flow.OnExceeded(flow.BudgetEffect(in.Body.Effect)))
-	}
-	if err := s.setBudget(ctx, in, opts); err != nil {
+	config.Hard, config.Soft = bounds(in.Body.Hard), bounds(in.Body.Soft)
+	if err := s.setBudget(ctx, in, config); err != nil {
 		return nil, err
 	}
 	return s.GetBudget(ctx, &in.BudgetInput)
 }
 
-func (s *Service) setBudget(ctx context.Context, in *api.SetBudgetInput, opts []flow.BudgetOption) error {
+func (s *Service) setBudget(ctx context.Context, in *api.SetBudgetInput, config flow.BudgetConfig) error {
 	ref := budgetRef(&in.BudgetInput)
 	if in.IfMatch == "" {
-		return s.as(ctx).SetBudget(ctx, ref, opts...)
+		return s.as(ctx).Budget(ref).Set(ctx, config)
 	}
-	present, err := s.client.Budget(ctx, ref)
+	present, err := s.client.Budget(ref).Describe(ctx)
 	if err != nil {
 		return gone(err, runtime.ErrBudgetNotFound, in.IfMatch)
 	}
@@ -171,17 +165,17 @@ func (s *Service) setBudget(ctx context.Context, in *api.SetBudgetInput, opts []
 		return err
 	}
 	if in.IfMatch == "*" {
-		return s.as(ctx).SetBudget(ctx, ref, opts...)
+		return s.as(ctx).Budget(ref).Set(ctx, config)
 	}
-	return s.as(ctx).ReplaceBudget(ctx, present, opts...)
+	return s.as(ctx).Budget(present.BudgetName).Replace(ctx, present, config)
 }
 
 // ResetBudget implements api.ResetBudget.
 func (s *Service) ResetBudget(ctx context.Context, in *api.BudgetInput) (*api.Empty, error) {
-	return done(s.as(ctx).ResetBudget(ctx, budgetRef(in)))
+	return done(s.as(ctx).Budget(budgetRef(in)).Reset(ctx))
 }
 
 // DeleteBudget implements api.DeleteBudget.
 func (s *Service) DeleteBudget(ctx context.Context, in *api.BudgetInput) (*api.Empty, error) {
-	return done(s.as(ctx).DeleteBudget(ctx, budgetRef(in)))
+	return done(s.as(ctx).Budget(budgetRef(in)).Delete(ctx))
 }

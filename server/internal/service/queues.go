@@ -56,7 +56,7 @@ func (s *Service) nodeOfRun(id enginecore.ExecutionID, of queueread.RunOf) api.N
 
 // GetLimitUse implements api.GetLimitUse.
 func (s *Service) GetLimitUse(ctx context.Context, in *api.LimitUseInput) (*api.LimitUse, error) {
-	if _, err := s.client.Limit(ctx, in.Limit, in.Key); err != nil {
+	if _, err := s.client.Limit(in.Limit, in.Key).Describe(ctx); err != nil {
 		return nil, err
 	}
 	id := keyspace.QuotaIDFor(keyspace.Namespace(s.info.Namespace), in.Limit, in.Key)
@@ -76,7 +76,7 @@ func (s *Service) GetLimitUse(ctx context.Context, in *api.LimitUseInput) (*api.
 // GetBudgetUse implements api.GetBudgetUse.
 func (s *Service) GetBudgetUse(ctx context.Context, in *api.BudgetUseInput) (*api.BudgetUse, error) {
 	ref := budgetRef(&in.BudgetInput)
-	if _, err := s.client.Budget(ctx, ref); err != nil {
+	if _, err := s.client.Budget(ref).Describe(ctx); err != nil {
 		return nil, err
 	}
 	use, err := s.queues.BudgetUse(ctx, submit.BudgetID(keyspace.Namespace(s.info.Namespace), ref), in.Most)

@@ -23,12 +23,12 @@ func (s *Service) GetSchedule(ctx context.Context, in *api.GetScheduleInput) (*f
 			return nil, err
 		}
 	}
-	d, err := s.client.DescribeSchedule(ctx, in.Schedule)
+	d, err := s.client.Schedule(in.Schedule).Describe(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if in.Values {
-		if d.Input, err = s.client.ScheduleInput(ctx, in.Schedule); err != nil {
+		if d.Input, err = s.client.Schedule(in.Schedule).Input(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -40,7 +40,7 @@ func (s *Service) ListFires(ctx context.Context, in *api.ListFiresInput) (*fabri
 	if in.Cron != "" || in.Every.Duration != 0 {
 		return s.previewFires(in)
 	}
-	times, err := s.client.NextFires(ctx, in.Schedule, in.Limit)
+	times, err := s.client.Schedule(in.Schedule).Next(ctx, in.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (s *Service) SetSchedule(ctx context.Context, in *api.SetScheduleInput) (*f
 		StartPaused: b.StartPaused, PauseReason: b.PauseReason, FireTimeField: b.FireTimeField, Tags: b.Tags,
 	}
 	setTiming(&config, b.Timing)
-	d, err := s.as(ctx).ScheduleNamed(ctx, in.Schedule, b.Flow, b.Input, config)
+	d, err := s.as(ctx).Flow(b.Flow).Schedule(ctx, in.Schedule, b.Input, config)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func setTiming(config *runtime.ScheduleConfig, t api.Timing) {
 
 // EditSchedule implements api.EditSchedule.
 func (s *Service) EditSchedule(ctx context.Context, in *api.EditScheduleInput) (*fabrictype.Schedule, error) {
-	d, err := s.as(ctx).EditSchedule(ctx, in.Schedule, func(e *runtime.ScheduleEdit) error {
+	d, err := s.as(ctx).Schedule(in.Schedule).Edit(ctx, func(e *runtime.ScheduleEdit) error {
 		editSchedule(e, in)
 		return nil
 	})
@@ -125,7 +125,7 @@ func editSchedule(e *runtime.ScheduleEdit, in *api.EditScheduleInput) {
 
 // BackfillSchedule implements api.BackfillSchedule.
 func (s *Service) BackfillSchedule(ctx context.Context, in *api.BackfillScheduleInput) (*api.Backfilled, error) {
-	times, err := s.as(ctx).BackfillSchedule(ctx, in.Schedule, fabrictype.Backfill{
+	times, err := s.as(ctx).Schedule(in.Schedule).Backfill(ctx, fabrictype.Backfill{
 		From: in.Body.From, Until: in.Body.Until, Overlap: fabrictype.OverlapPolicy(in.Body.Overlap),
 	}, once(ctx)...)
 	if err != nil {
@@ -136,21 +136,21 @@ func (s *Service) BackfillSchedule(ctx context.Context, in *api.BackfillSchedule
 
 // PauseSchedule implements api.PauseSchedule.
 func (s *Service) PauseSchedule(ctx context.Context, in *api.ScheduleReasonInput) (*api.Empty, error) {
-	return done(s.as(ctx).PauseSchedule(ctx, in.Schedule, in.Body.Reason))
+	return done(s.as(ctx).Schedule(in.Schedule).Pause(ctx, in.Body.Reason))
 }
 
 // ResumeSchedule implements api.ResumeSchedule.
 func (s *Service) ResumeSchedule(ctx context.Context, in *api.ScheduleInput) (*api.Empty, error) {
-	return done(s.as(ctx).ResumeSchedule(ctx, in.Schedule))
+	return done(s.as(ctx).Schedule(in.Schedule).Resume(ctx))
 }
 
 // TriggerSchedule implements api.TriggerSchedule.
 func (s *Service) TriggerSchedule(ctx context.Context, in *api.ScheduleInput) (*api.StartedRun, error) {
-	d, err := s.client.DescribeSchedule(ctx, in.Schedule)
+	d, err := s.client.Schedule(in.Schedule).Describe(ctx)
 	if err != nil {
 		return nil, err
 	}
-	run, err := s.as(ctx).TriggerSchedule(ctx, in.Schedule, once(ctx)...)
+	run, err := s.as(ctx).Schedule(in.Schedule).Trigger(ctx, once(ctx)...)
 	if err != nil {
 		return nil, err
 	}
@@ -159,5 +159,5 @@ func (s *Service) TriggerSchedule(ctx context.Context, in *api.ScheduleInput) (*
 
 // DeleteSchedule implements api.DeleteSchedule.
 func (s *Service) DeleteSchedule(ctx context.Context, in *api.ScheduleInput) (*api.Empty, error) {
-	return done(s.as(ctx).DeleteSchedule(ctx, in.Schedule))
+	return done(s.as(ctx).Schedule(in.Schedule).Delete(ctx))
 }

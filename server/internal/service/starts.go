@@ -18,7 +18,7 @@ func (s *Service) StartRun(ctx context.Context, in *api.StartRunInput) (*api.Sta
 	if in.Body.Signal != nil {
 		return s.startOrSignal(ctx, in.Flow, start, in.Body.Signal)
 	}
-	run, err := s.as(ctx).StartNamed(ctx, in.Flow, start.Input, start.Options...)
+	run, err := s.as(ctx).Flow(in.Flow).Start(ctx, start.Input, start.Options...)
 	if err != nil {
 		return nil, err
 	}
@@ -37,12 +37,13 @@ func (s *Service) startOrSignal(
 		return nil, err
 	}
 	wait := runtime.WaitName{Node: to.Node, Step: to.Step}
-	run, result, err := s.as(ctx).StartOrSignalNamed(ctx, flow, start.Input, wait, signal, start.Options...)
+	start.Options = append(start.Options, runtime.WithSignal(wait, signal))
+	run, err := s.as(ctx).Flow(flow).Start(ctx, start.Input, start.Options...)
 	if err != nil {
 		return nil, err
 	}
 	out := startedRun(run)
-	out.Delivery, err = replied(result, nil)
+	out.Delivery, err = replied(run.SignalResult(), nil)
 	return out, err
 }
 
@@ -66,7 +67,7 @@ func (s *Service) StartRuns(
 		}
 		starts, places = append(starts, start), append(places, i)
 	}
-	started, err := s.as(ctx).StartManyNamed(ctx, in.Flow, starts)
+	started, err := s.as(ctx).Flow(in.Flow).StartMany(ctx, starts)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +126,7 @@ func startOf(b *api.NewRun, id string) (start runtime.NewRun[json.RawMessage], e
 	return start, nil
 }
 
-// defaultInputs is how many inputs are collected by default, as by runtime.DebounceCollect.
+// defaultInputs is how many inputs a call collects by default.
 const defaultInputs = 1000
 
 // arrivalOf returns the options by which a run has a key. The engine refuses several of them.
@@ -150,7 +151,7 @@ func arrivalOf(b *api.NewRun) (opts []runtime.StartOption) {
 				policy.MaxInputs = defaultInputs
 			}
 		}
-		opts = append(opts, policy.Option(d.Key))
+		opts = append(opts, runtime.WithDebounce(d.Key, policy))
 	}
 	return opts
 }

@@ -120,7 +120,7 @@ func (a *App) flowPlan() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			plan, err := runtime.PlanPublished(&runtime.FlowDescription{FlowDetail: *d})
+			plan, err := (&runtime.FlowDescription{FlowDetail: *d}).Plan()
 			if err != nil {
 				return err
 			}

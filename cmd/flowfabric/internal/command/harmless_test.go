@@ -46,7 +46,7 @@ func TestOutputEscapesControlCharacters(t *testing.T) {
 	_, err = run.Result(ctx)
 	require.ErrorIs(t, err, runtime.ErrRunFailed)
 	const reason = "a\u202eb\u200b\ufeff" // which may be stored: they are not control characters
-	require.NoError(t, b.Client.PauseLane(ctx, "other", reason))
+	require.NoError(t, b.Client.Lane("other").Pause(ctx, reason))
 	execution := x.lines("execution", "list")[0]["id"].(string)
 	for _, args := range [][]string{
 		{"run", "list"}, {"run", "show", "import", run.ID()}, {"execution", "list"}, {"execution", "show", execution},

@@ -152,7 +152,7 @@ func TestWaitsAndCancels(t *testing.T) {
 		require.Contains(t, x.ok("run", "list", "--limit", "1"), "running")
 		x.ok("run", "pause", "approve", "--", "-odd")
 		require.Contains(t, x.ok("run", "list"), "running, paused")
-		require.NoError(t, b.Client.As("ann").PauseLane(ctx, "slow", "why not"))
+		require.NoError(t, b.Client.As("ann").Lane("slow").Pause(ctx, "why not"))
 		entries := x.lines("audit", "--by", "ann")
 		require.Len(t, entries, 1)
 		require.Equal(t, "pause_lane", entries[0]["action"])
@@ -376,19 +376,17 @@ func TestLimitsAndBudgets(t *testing.T) {
 func TestBudgetSetKeepsOtherSettings(t *testing.T) {
 	eachWay(t, func(t *testing.T, x terminal) {
 		ctx := enginetest.Context(t)
-		tenant := fabrictype.BudgetRef{Name: "tenant", Key: "t9"}
-		f := flow.New[map[string]string, map[string]string]("ask", flow.Budget("tenant", flow.PerKey("tenant"),
-			flow.HardLimit("tokens", 20), flow.Counted("calls"), flow.ResetEvery(time.Hour), flow.OnExceeded(flow.BlockNodes)))
+		tenant := fabrictype.BudgetName{Name: "tenant", Key: "t9"}
+		f := flow.New[map[string]string, map[string]string]("ask", flow.Budget("tenant", flow.BudgetConfig{Hard: map[string]int64{"tokens": 20}, Counted: []string{"calls"}, PerKey: []string{"tenant"}, ResetEvery: time.Hour, OnExceeded: flow.BlockNodes}))
 		flow.Return(f, flow.Waitpoint[map[string]string](f, "gate"))
 		def, err := f.Build()
 		require.NoError(t, err)
-		require.NoError(t, x.b.Client.CreateBudget(ctx, tenant, flow.HardLimit("tokens", 20), flow.Counted("calls"),
-			flow.ResetEvery(time.Hour), flow.OnExceeded(flow.BlockNodes)))
+		require.NoError(t, x.b.Client.Budget(tenant).Create(ctx, flow.BudgetConfig{Hard: map[string]int64{"tokens": 20}, Counted: []string{"calls"}, ResetEvery: time.Hour, OnExceeded: flow.BlockNodes}))
 		_, err = runtime.Start(ctx, x.b.Client, def, map[string]string{"tenant": "t9"})
 		require.NoError(t, err)
 
 		x.ok("budget", "set", "tenant", "--key", "t9", "--hard", "tokens=12")
-		b, err := x.b.Client.Budget(ctx, tenant)
+		b, err := x.b.Client.Budget(tenant).Describe(ctx)
 		require.NoError(t, err)
 		require.EqualValues(t, flow.BlockNodes, b.Effect)
 		require.Equal(t, time.Hour, b.ResetEvery.Duration)
@@ -398,7 +396,7 @@ func TestBudgetSetKeepsOtherSettings(t *testing.T) {
 
 		x.ok("budget", "set", "tenant", "--key", "t9", "--soft", "tokens=10", "--hard", "tokens=0", "--reset-every", "0")
 		x.ok("budget", "set", "tenant", "--key", "t9", "--effect", "cancel")
-		b, err = x.b.Client.Budget(ctx, tenant)
+		b, err = x.b.Client.Budget(tenant).Describe(ctx)
 		require.NoError(t, err)
 		require.EqualValues(t, flow.BudgetEffect("cancel"), b.Effect)
 		require.Zero(t, b.ResetEvery)

@@ -96,10 +96,10 @@ func Publish(ctx context.Context, engine *runtime.Engine) error {
 		return err
 	}
 	order := []byte(`{"customer":"Ada","items":["book","pen"]}`)
-	if _, err := client.StartNamed(ctx, "demo-order", order, runtime.WithID("first")); err != nil {
+	if _, err := client.Flow("demo-order").Start(ctx, order, runtime.WithID("first")); err != nil {
 		return err
 	}
-	_, err = client.StartNamed(ctx, "demo-hello", []byte(`"world"`), runtime.WithID("first"))
+	_, err = client.Flow("demo-hello").Start(ctx, []byte(`"world"`), runtime.WithID("first"))
 	return err
 }
 
