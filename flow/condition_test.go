@@ -68,10 +68,7 @@ func TestConditionsAreStoredAndDrawn(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "condition.json", string(data)+"\n")
-	golden(t, "condition.mmd", d.Mermaid())
-	golden(t, "condition.dot", d.DOT())
-	golden(t, "condition.svg", d.SVG(flow.Drawing{}))
-	golden(t, "condition.txt", d.Outline())
+	goldenViews(t, "condition", d)
 	parsed, err := flowgraph.ParseGraph(data)
 	if err != nil {
 		t.Fatal(err)

@@ -57,10 +57,7 @@ func TestJoinIsStoredAndDrawn(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "join.json", string(data)+"\n")
-	golden(t, "join.mmd", d.Mermaid())
-	golden(t, "join.dot", d.DOT())
-	golden(t, "join.svg", d.SVG(flow.Drawing{}))
-	golden(t, "join.txt", d.Outline())
+	goldenViews(t, "join", d)
 	read, err := flowgraph.ParseGraph(data)
 	if err != nil {
 		t.Fatal(err)

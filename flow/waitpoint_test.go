@@ -52,11 +52,7 @@ func TestWaitpointGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "deploy.json", indented.String()+"\n")
-	golden(t, "deploy.hash", d.Hash()+"\n")
-	golden(t, "deploy.mmd", d.Mermaid())
-	golden(t, "deploy.dot", d.DOT())
-	golden(t, "deploy.svg", d.SVG(flow.Drawing{}))
-	golden(t, "deploy.txt", d.Outline())
+	goldenViews(t, "deploy", d)
 	again, err := flowgraph.ParseGraph(data)
 	if err != nil {
 		t.Fatal(err)

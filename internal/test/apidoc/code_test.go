@@ -175,9 +175,11 @@ func checker(t *testing.T) func(source string) []error {
 // exportData opens the export data of the public packages and their imports, for an importer.
 func exportData(t *testing.T) func(path string) (io.ReadCloser, error) {
 	t.Helper()
-	list := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", ".",
-		"../../../activity/activitytest", "../../../admin", "../../../contract", "../../../flowtest", "../../../approvals",
-		"../../../admin/archive", "../../../admin/backup", "../../../admin/move", "log/slog")
+	arguments := []string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", ".", "log/slog"}
+	for _, dir := range publicFolders(t) {
+		arguments = append(arguments, module+"/"+dir)
+	}
+	list := exec.CommandContext(t.Context(), "go", arguments...)
 	out, err := list.Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {

@@ -12,12 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// publicPackages are those that programs outside this module import.
-var publicPackages = []string{
-	"activity", "activity/activitytest", "admin", "enginecore", "enginecore/embedded", "fabrictype", "flow", "runtime",
-	"approvals", "contract", "admin/archive", "admin/backup", "admin/move",
-}
-
 // unnameable lists the internal types that users meet, and why that is right.
 var unnameable = map[string]string{
 	"internal/engine.ContractBackend": "an opaque value, which contract.Backend returns and runtime.OpenConfig takes",
@@ -33,7 +27,7 @@ func TestTypesCanBeNamed(t *testing.T) {
 	t.Parallel()
 	load := importer.ForCompiler(token.NewFileSet(), "gc", exportData(t)).Import
 	var list []*types.Package
-	for _, name := range publicPackages {
+	for _, name := range publicFolders(t) {
 		pkg, err := load(module + "/" + name)
 		require.NoError(t, err)
 		list = append(list, pkg)

@@ -61,6 +61,10 @@ var acrossNamespaces = map[string]struct {
 		_, err := c.Run(x.flow, x.run).Describe(ctx)
 		return err
 	}, runtime.ErrRunNotFound},
+	"Diff": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.Run(x.flow, x.run).Diff(ctx, c.Run(x.flow, x.run))
+		return err
+	}, runtime.ErrRunNotFound},
 	"DescribeNode": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		_, err := c.Run(x.flow, x.run).DescribeNode(ctx, x.node)
 		return err

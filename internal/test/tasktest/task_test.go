@@ -452,7 +452,7 @@ func TestTaskUsage(t *testing.T) {
 		task := h.Next()
 		require.NoError(t, task.ReportUsage(h.Ctx, "first", map[string]int64{"tokens": 7, "calls": 1}))
 		require.NoError(t, task.ReportUsage(h.Ctx, "first", map[string]int64{"tokens": 7, "calls": 1}), "it counts once")
-		require.NoError(t, activity.ReportUsageOnce(task.Context(), "", map[string]int64{"tokens": 3, "calls": 1}))
+		require.NoError(t, activity.ReportUsageOnce(task.Context(), "all", map[string]int64{"tokens": 3, "calls": 1}))
 		amounts, err := activity.Budgets(task.Context())
 		require.NoError(t, err)
 		spent := map[string]int64{}

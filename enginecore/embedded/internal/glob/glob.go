@@ -1,3 +1,4 @@
+// Package glob matches the patterns of KEYS, SCAN and PSUBSCRIBE.
 package glob
 
 import "strings"

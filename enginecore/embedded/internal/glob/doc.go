@@ -1,2 +1,0 @@
-// Package glob matches the patterns of KEYS, SCAN and PSUBSCRIBE.
-package glob
