@@ -354,8 +354,9 @@ var cancelFields = []string{"lane_id", "current_attempt_index", "current_worker_
 // member of a managed flow, downstream members are skipped or continue as their joins allow. A worker of this library
 // that runs the execution is notified at once, others learn of it when they renew the lease.
 //
-// It returns the previous phase, as Execution.Phase. The error wraps enginecore.ErrExecutionNotFound; enginecore.ErrExecutionNotActive when
-// the execution has ended; or enginecore.ErrOutcomeUnknown when the reply was lost: read the state then.
+// It returns the previous phase, as Execution.Phase. The error wraps enginecore.ErrExecutionNotFound;
+// enginecore.ErrExecutionNotActive when the execution has ended; or enginecore.ErrOutcomeUnknown when the reply was
+// lost: read the state then.
 func (c *Client) CancelExecution(
 	ctx context.Context, id enginecore.ExecutionID, reason string,
 ) (phase string, err error) {

@@ -13,9 +13,9 @@ import (
 
 // FlowSummary counts the members of a flow.
 type FlowSummary struct {
-	// State is the state that follows from the members: open, running if members are active, blocked if members wait and
-	// none is active, completed, failed or cancelled. It is empty before the first count. Members that a join no longer
-	// needs do not make a flow fail.
+	// State is the state that follows from the members: open, running if members are active, blocked if members wait
+	// and none is active, completed, failed or cancelled. It is empty before the first count. Members that a join no
+	// longer needs do not make a flow fail.
 	State string
 	// Members is the number of members, Counted the number of those that the counts cover: all of them or, for a large
 	// flow, a random sample.

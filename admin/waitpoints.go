@@ -99,7 +99,8 @@ func (c *Client) openWaitpoints(
 	for i, id := range ids {
 		r := hashrecord.Read(results[2*i], waitpointFields)
 		state := r["state"]
-		if (state != recordstate.WaitpointPending && state != recordstate.WaitpointActive) || r["waitpoint_token"] == "" {
+		waiting := state == recordstate.WaitpointPending || state == recordstate.WaitpointActive
+		if !waiting || r["waitpoint_token"] == "" {
 			continue
 		}
 		open = append(open, Waitpoint{

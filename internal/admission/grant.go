@@ -37,8 +37,9 @@ type GrantRequest struct {
 	Activities []string
 	// TTL is the time within which the worker must claim by the grant: 1 ms to MaxGrantTTL.
 	TTL time.Duration
-	// Partition is the tag of the partition to which the search is restricted, such as {fp:7}; "" searches up to 32 partitions, in
-	// rotation. Where one server has all partitions, eligible executions of all partitions wait in partition 0.
+	// Partition is the tag of the partition to which the search is restricted, such as {fp:7}; "" searches up to 32
+	// partitions, in rotation. Where one server has all partitions, eligible executions of all partitions wait in
+	// partition 0.
 	Partition string
 }
 
