@@ -68,8 +68,8 @@ func ReportUsage(ctx context.Context, dimension string, n int64) error {
 // the execution has: for 30 days, reports of the execution with the same key and dimension after the first do nothing.
 // The key is a name by the rule of the package.
 //
-// Each dimension counts by itself: the error joins the errors of all dimensions, and a *BudgetError of one does not keep
-// the others from being counted. An invalid amount or an unknown dimension is an error before any is counted.
+// Each dimension counts by itself: the error joins the errors of all dimensions, and a *BudgetError of one does not
+// keep the others from being counted. An invalid amount or an unknown dimension is an error before any is counted.
 func ReportUsageOnce(ctx context.Context, key string, usage map[string]int64) error {
 	if err := activityspec.CheckName(key); err != nil {
 		return badUsage("report", "", fmt.Errorf("key: %w", err))

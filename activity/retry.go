@@ -16,7 +16,8 @@ type RetryPolicy struct {
 	First time.Duration
 	// Max bounds the delays, before jitter. Defaults to 1 min, or to First where that is longer.
 	Max time.Duration
-	// Factor is the growth from one delay to the next, 1 to 1,000. Defaults to 2; 1 waits equally long before each retry.
+	// Factor is the growth from one delay to the next, 1 to 1,000. Defaults to 2; 1 waits equally long before each
+	// retry.
 	Factor float64
 	// JitterPermille lengthens each delay by a random part of up to this many thousandths, so that executions that
 	// failed together are not retried together. Defaults to 100, with Factor 1 to none; negative is none; at most 1,000.

@@ -59,8 +59,8 @@ func compareWireForms(kept map[int]string, l *library) error {
 const wireAdvice = `Choose one:
   - Make the change an addition: a new argument, optional or omittable, or a new value of a reply, at the end; or a
     function with another name beside the old one. What old programs do not send must mean what it meant.
-  - For ffx_* functions, give up programs of older releases: raise Protocol and MinProtocol in internal/lualib, and say so
-    in CHANGELOG.md and docs/operations/upgrades.md. Such programs stop with enginecore.ErrIncompatibleLibrary.
+  - For ffx_* functions, give up programs of older releases: raise Protocol and MinProtocol in internal/lualib, and
+    say so in CHANGELOG.md and docs/operations/upgrades.md. Such programs stop with enginecore.ErrIncompatibleLibrary.
     ff_* functions belong to the contract; their form does not change.
   - Send another message or text beside the old one: programs ignore messages that they do not know. A message whose
     last value is not free text may gain an optional part at the end.

@@ -12,8 +12,8 @@ type Config struct {
 	// PollInterval is the interval at which workers and keepers read which work other programs have made eligible or
 	// due. They need no poll for changes that this library makes. At least 10 ms. Defaults to 1 s.
 	PollInterval time.Duration
-	// ReconcileInterval is the interval at which a keeper searches for steps that are half done, because a process ended
-	// between two calls or another program ended an execution. At least 10 ms. Defaults to 5 s.
+	// ReconcileInterval is the interval at which a keeper searches for steps that are half done, because a process
+	// ended between two calls or another program ended an execution. At least 10 ms. Defaults to 5 s.
 	ReconcileInterval time.Duration
 }
 

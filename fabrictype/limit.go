@@ -25,11 +25,12 @@ type Limit struct {
 	Waiting int `json:"waiting"`
 }
 
-// BudgetName names a budget: a shared budget by Name, and Key if it has keys; the budget of a flow by Name and Flow; the
-// budget of a run by Name, Flow and Run.
+// BudgetName names a budget: a shared budget by Name, and Key if it has keys; the budget of a flow by Name and Flow;
+// the budget of a run by Name, Flow and Run.
 type BudgetName struct {
 	Name string `json:"name"`
-	// Key selects the budget of one key of a shared budget with flow.BudgetConfig.PerKey; empty for a budget without keys.
+	// Key selects the budget of one key of a shared budget with flow.BudgetConfig.PerKey; empty for a budget without
+	// keys.
 	Key string `json:"key,omitempty"`
 	// Flow and Run name the owner of a budget of a flow or of a run; empty for a shared budget.
 	Flow string `json:"flow,omitempty"`

@@ -69,8 +69,8 @@ type KeyPolicy struct {
 // AtOnce, and waits after the runs already in the queue.
 //
 // The engine chooses the id of the run, so WithKey does not go with WithID, StartAt and WithSignal. A flow with more
-// than 256 nodes without upstreams cannot have one. A rerun takes a place again, and fails with a *fabrictype.KeyTakenError without
-// one. In contract mode Start returns ErrNotInContract.
+// than 256 nodes without upstreams cannot have one. A rerun takes a place again, and fails with a
+// *fabrictype.KeyTakenError without one. In contract mode Start returns ErrNotInContract.
 func WithKey(key string, policy KeyPolicy) StartOption {
 	return startFunc(func(c *startConfig) { c.addArrival("WithKey", key, policy.arrival, policy.check(key)) })
 }
@@ -109,8 +109,8 @@ type Throttle struct {
 	// Also are further numbers and times that must have room for a start, such as 100 an hour in addition to 10 a
 	// minute: up to 7, with Starts and Per alone.
 	Also []Throttle
-	// Reject makes Start return a *fabrictype.ThrottledError for a run that would be one too many. By default the run exists, and
-	// starts as soon as it may: see RunDescription.StartsAt.
+	// Reject makes Start return a *fabrictype.ThrottledError for a run that would be one too many. By default the run
+	// exists, and starts as soon as it may: see RunDescription.StartsAt.
 	Reject bool
 }
 

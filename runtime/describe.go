@@ -174,9 +174,9 @@ func (r *RunRef) complete(ctx context.Context, d *RunDescription, now time.Time)
 func describeFlow(id enginecore.FlowID, r enginerpc.DescribeFlowReply) (*RunDescription, error) {
 	d := &RunDescription{limits: make(map[string]string), kept: make(map[string][]enginecore.FlowID)}
 	d.RunDetail = fabrictype.RunDetail{
-		Nodes: []fabrictype.Node{}, Flow: r.FlowName, Run: r.RunID, FlowID: string(id), State: runState(r.State, r.Outcome),
-		FailedNode: r.FailedNode,
-		Reason:     r.FailureReason, Category: r.FailureCategory, CancelReason: r.CancelReason,
+		Nodes: []fabrictype.Node{}, Flow: r.FlowName, Run: r.RunID, FlowID: string(id),
+		State: runState(r.State, r.Outcome), FailedNode: r.FailedNode,
+		Reason: r.FailureReason, Category: r.FailureCategory, CancelReason: r.CancelReason,
 		CancelledBy: r.CancelledBy, StartedBy: r.StartedBy,
 		CreatedAt: r.CreatedAt, ClosedAt: r.ClosedAt, DeadlineAt: r.DeadlineAt, StartsAt: r.StartAt,
 		OpenNodes: int(r.OpenNodes),

@@ -16,8 +16,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
-// StartPlan lists the calls by which an engine gets a run. Plan and FlowDescription.Plan make one; its String method prints
-// it.
+// StartPlan lists the calls by which an engine gets a run. Plan and FlowDescription.Plan make one; its String method
+// prints it.
 type StartPlan struct {
 	// Flow and Run name the run, FlowID is the id of its flow in the engine.
 	Flow   string            `json:"flow"`

@@ -369,5 +369,7 @@ func ownLibrary() (libraryFile, error) {
 	if err != nil {
 		return libraryFile{}, err
 	}
-	return libraryFile{source: lualib.Source(), build: build, protocol: lualib.Protocol, minProtocol: lualib.MinProtocol}, nil
+	return libraryFile{
+		source: lualib.Source(), build: build, protocol: lualib.Protocol, minProtocol: lualib.MinProtocol,
+	}, nil
 }

@@ -38,8 +38,9 @@
 //  7. When nothing follows, the slot is freed and the permits are returned, which can lease further executions.
 //
 // A report carries lease id, lease epoch and attempt id, which the engine checks, so that a worker that has lost a
-// lease cannot change the execution. After a call without a reply, the worker does not know which executions it leased; it compares
-// its leases with the engine's at the next renewal (lease.Uncertainty) and releases those that it does not know.
+// lease cannot change the execution. After a call without a reply, the worker does not know which executions it leased;
+// it compares its leases with the engine's at the next renewal (lease.Uncertainty) and releases those that it does not
+// know.
 //
 // # Stopping
 //

@@ -20,20 +20,10 @@ type contractBatch struct {
 	contract *contract
 	commands rueidis.Commands
 	settle   []func(context.Context, rueidis.RedisResult)
-	reads    []*rueidis.RedisResult
 	looks    []*rueidis.RedisResult
 }
 
 func (c *contract) batch() *contractBatch { return &contractBatch{contract: c} }
-
-// get adds a read. Its result is set by run, which fails if the read fails.
-func (b *contractBatch) get(command rueidis.Completed) *rueidis.RedisResult {
-	result := new(rueidis.RedisResult)
-	b.commands = append(b.commands, command)
-	b.settle = append(b.settle, func(_ context.Context, r rueidis.RedisResult) { *result = r })
-	b.reads = append(b.reads, result)
-	return result
-}
 
 // look adds a read whose refusal by the server is an error of its result alone.
 func (b *contractBatch) look(command rueidis.Completed) *rueidis.RedisResult {
@@ -76,8 +66,8 @@ func addAgain[R any, C enginerpc.Call[R]](b *contractBatch, call C) *batching.Ca
 	return a
 }
 
-// run sends all commands and sets the results. The errors of calls are in their results; the error of a read is
-// returned as well.
+// run sends all commands and sets the results. The errors of calls are in their results; run returns the error of a
+// read that the engine did not answer.
 func (b *contractBatch) run(ctx context.Context) error {
 	if len(b.commands) == 0 {
 		return nil
@@ -86,12 +76,6 @@ func (b *contractBatch) run(ctx context.Context) error {
 	for i, result := range b.contract.client.DoMulti(ctx, b.commands...) {
 		b.settle[i](ctx, result)
 		if err := result.NonRedisError(); err != nil && fault == nil {
-			fault = engine.ReadError(ctx, "read", err)
-		}
-	}
-	// A refusal of a read, by a server that is loading or busy, does not mean that the key is missing.
-	for _, result := range b.reads {
-		if err := result.Error(); err != nil && !rueidis.IsRedisNil(err) && fault == nil {
 			fault = engine.ReadError(ctx, "read", err)
 		}
 	}

@@ -63,7 +63,8 @@ func (t *contractTick) reconcileLanes(ctx context.Context, state *reconcileState
 	for _, lane := range t.lanes {
 		add(0, c.keys.LaneBlockedDependencies(p, lane), whole)
 		add(1, c.keys.LaneDelayed(p, lane), func(key string) rueidis.Completed {
-			return c.client.B().Zrangebyscore().Key(key).Min(engine.Decimal(contractnode.HeldUntil().UnixMilli())).Max("+inf").
+			held := engine.Decimal(contractnode.HeldUntil().UnixMilli())
+			return c.client.B().Zrangebyscore().Key(key).Min(held).Max("+inf").
 				Limit(state.offset, reconcilePage).Build()
 		})
 		add(2, c.keys.LaneActive(p, lane), whole)

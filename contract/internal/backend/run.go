@@ -58,7 +58,10 @@ var (
 		"flow_kind", "namespace", "public_flow_state", "created_at", "node_count", "edge_count", "cancel_reason",
 		"cancelled_at",
 	}
-	runTags = []string{contractnode.TagRunID, contractnode.TagGraphHash, contractnode.TagResult, contractnode.TagDeadline, contractnode.TagSubmitted, contractnode.TagCancelledBy}
+	runTags = []string{
+		contractnode.TagRunID, contractnode.TagGraphHash, contractnode.TagResult, contractnode.TagDeadline,
+		contractnode.TagSubmitted, contractnode.TagCancelledBy,
+	}
 )
 
 // readRun reads a flow with all its nodes. The error wraps enginecore.ErrFlowNotFound if the flow does not exist.
@@ -117,7 +120,8 @@ func (c *contract) readNames(ctx context.Context, nodes []contractNode) error {
 		}
 		for i := range page {
 			found := hashrecord.Read(results[2*i], tags)
-			page[i].name, page[i].details = cmp.Or(found[contractnode.TagNode], page[i].name), detailsOf(found[contractnode.TagDetails], &page[i])
+			page[i].name = cmp.Or(found[contractnode.TagNode], page[i].name)
+			page[i].details = detailsOf(found[contractnode.TagDetails], &page[i])
 			page[i].category, _ = results[2*i+1].ToString() // "" when there was none
 		}
 	}

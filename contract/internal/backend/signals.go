@@ -352,7 +352,8 @@ func (c *contract) EndWait(ctx context.Context, call enginerpc.EndWaitCall) (eng
 func (c *contract) resumeWait(ctx context.Context, call enginerpc.EndWaitCall, lane enginecore.LaneID) error {
 	if len(call.Result) > 0 {
 		_, err := callAgain[enginerpc.SetExecutionTagsReply](ctx, c, enginerpc.SetExecutionTagsCall{
-			ExecutionID: call.ExecutionID, Tags: []string{contractnode.TagResumed + string(call.WaitpointID), string(call.Result)},
+			ExecutionID: call.ExecutionID,
+			Tags:        []string{contractnode.TagResumed + string(call.WaitpointID), string(call.Result)},
 		})
 		if err != nil {
 			return err

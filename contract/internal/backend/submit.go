@@ -49,7 +49,9 @@ type contractSubmission struct {
 	call     engine.FlowSubmission
 }
 
-var submissionTags = []string{contractnode.TagGraphHash, contractnode.TagInputHash, contractnode.TagSubmitted, contractnode.TagDeadline}
+var submissionTags = []string{
+	contractnode.TagGraphHash, contractnode.TagInputHash, contractnode.TagSubmitted, contractnode.TagDeadline,
+}
 
 // begin creates the flow's record, or reports that the run exists.
 func (s *contractSubmission) begin(ctx context.Context) (existed bool, err error) {
@@ -93,7 +95,8 @@ func (s *contractSubmission) begin(ctx context.Context) (existed bool, err error
 // the refusal does not name the graph alone: a caller that accepts another graph must not take the run for a complete
 // one.
 func (s *contractSubmission) checkSame(tags engine.Record) error {
-	graph, input := tags[contractnode.TagGraphHash] == s.call.GraphHash, tags[contractnode.TagInputHash] == s.call.InputHash
+	graph := tags[contractnode.TagGraphHash] == s.call.GraphHash
+	input := tags[contractnode.TagInputHash] == s.call.InputHash
 	switch {
 	case graph && input:
 		return nil
@@ -143,8 +146,8 @@ func (s *contractSubmission) claimRun(ctx context.Context) error {
 func (s *contractSubmission) flowTags() []string {
 	call := s.call
 	tags := []string{
-		contractnode.TagRunID, call.RunID, contractnode.TagGraphHash, call.GraphHash, contractnode.TagInputHash, call.InputHash, contractnode.TagDefinition,
-		string(call.Definition),
+		contractnode.TagRunID, call.RunID, contractnode.TagGraphHash, call.GraphHash,
+		contractnode.TagInputHash, call.InputHash, contractnode.TagDefinition, string(call.Definition),
 	}
 	add := func(name, value string) {
 		if value != "" {
@@ -166,7 +169,9 @@ func (s *contractSubmission) flowTags() []string {
 // creation returns the call that creates a held node.
 func (s *contractSubmission) creation(n engine.SubmissionNode) enginerpc.CreateExecutionCall {
 	call := s.call
-	tags := map[string]string{contractnode.TagNode: n.Name, contractnode.TagGraphHash: call.GraphHash, contractnode.TagInputHash: call.InputHash}
+	tags := map[string]string{
+		contractnode.TagNode: n.Name, contractnode.TagGraphHash: call.GraphHash, contractnode.TagInputHash: call.InputHash,
+	}
 	var own map[string]string
 	if err := json.Unmarshal(n.Tags, &own); err == nil {
 		for key, value := range own {

@@ -314,7 +314,7 @@ func (b *Bench) Settle(tb testing.TB) *invariant.Snapshot {
 			tb.Errorf("the keyspace is not in order:\n%v", report.Err())
 			return s
 		}
-		time.Sleep(20 * time.Millisecond) // nolint:forbidigo // between two readings of the keyspace
+		time.Sleep(20 * time.Millisecond) //nolint:forbidigo // between two readings of the keyspace
 	}
 }
 

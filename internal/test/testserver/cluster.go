@@ -337,7 +337,7 @@ func within(patience time.Duration, condition func() bool) bool {
 		if time.Now().After(deadline) {
 			return false
 		}
-		time.Sleep(20 * time.Millisecond) // nolint:forbidigo // gossip does not report its end
+		time.Sleep(20 * time.Millisecond) //nolint:forbidigo // gossip does not report its end
 	}
 	return true
 }
