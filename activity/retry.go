@@ -6,9 +6,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
-// RetryPolicy defines the number of attempts, the delays between them, and the failures that are retried. The zero value
-// is the default of every activity: 5 attempts, 1 s before the first retry, twice as long before each further one, at
-// most 1 min, with jitter. Err of the activity, or Build of the flow, reports invalid values.
+// RetryPolicy defines the number of attempts, the delays between them, and the failures that are retried. The zero
+// value is the default of every activity: 5 attempts, 1 s before the first retry, twice as long before each further
+// one, at most 1 min, with jitter. Err of the activity, or Build of the flow, reports invalid values.
 type RetryPolicy struct {
 	// Attempts is the number of attempts including the first. Defaults to 5; 1 allows no retry.
 	Attempts int
@@ -20,7 +20,8 @@ type RetryPolicy struct {
 	// retry.
 	Factor float64
 	// JitterPermille lengthens each delay by a random part of up to this many thousandths, so that executions that
-	// failed together are not retried together. Defaults to 100, with Factor 1 to none; negative is none; at most 1,000.
+	// failed together are not retried together. Defaults to 100, with Factor 1 to none; negative is none; at most
+	// 1,000.
 	JitterPermille int
 	// Only restricts retries to failures of the categories named, which may be categories of the library, such as
 	// CategoryTimeout, or your own by Category; any other failure is final. Except makes failures of the categories

@@ -30,8 +30,8 @@ type KeeperTask struct {
 	Every time.Duration
 }
 
-// KeeperTasks returns the tasks that the engine's keepers run, sorted by name. Keepers in contract mode leave the others
-// to the scanners of the server.
+// KeeperTasks returns the tasks that the engine's keepers run, sorted by name. Keepers in contract mode leave the
+// others to the scanners of the server.
 func (c *Client) KeeperTasks() []KeeperTask {
 	k, err := runtime.NewKeeper(c.engine, runtime.KeeperConfig{})
 	if err != nil {

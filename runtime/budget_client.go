@@ -101,7 +101,8 @@ func (b *BudgetRef) set(ctx context.Context, call enginerpc.SetBudgetCall, confi
 		call.Dims = append(call.Dims, enginerpc.SetBudgetDim(d))
 	}
 	var reply enginerpc.SetBudgetReply
-	err = c.audited(ctx, setBudgetEntry(c.actorName(), ref, call.OnlyNew, stored), func(ctx context.Context) (err error) {
+	entry := setBudgetEntry(c.actorName(), ref, call.OnlyNew, stored)
+	err = c.audited(ctx, entry, func(ctx context.Context) (err error) {
 		reply, err = core.SetBudget(ctx, call)
 		if err == nil && reply.Told {
 			update := submit.GateUpdate{

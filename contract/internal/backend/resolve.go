@@ -329,7 +329,8 @@ func (g *graphCache) get(
 	if graph != nil {
 		return graph, nil
 	}
-	results, err := c.read(ctx, c.client.B().Hget().Key(c.keys.FlowTags(p, id)).Field(contractnode.TagDefinition).Build())
+	read := c.client.B().Hget().Key(c.keys.FlowTags(p, id)).Field(contractnode.TagDefinition).Build()
+	results, err := c.read(ctx, read)
 	if err != nil {
 		return nil, err
 	}

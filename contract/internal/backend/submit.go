@@ -170,7 +170,8 @@ func (s *contractSubmission) flowTags() []string {
 func (s *contractSubmission) creation(n engine.SubmissionNode) enginerpc.CreateExecutionCall {
 	call := s.call
 	tags := map[string]string{
-		contractnode.TagNode: n.Name, contractnode.TagGraphHash: call.GraphHash, contractnode.TagInputHash: call.InputHash,
+		contractnode.TagNode: n.Name, contractnode.TagGraphHash: call.GraphHash,
+		contractnode.TagInputHash: call.InputHash,
 	}
 	var own map[string]string
 	if err := json.Unmarshal(n.Tags, &own); err == nil {

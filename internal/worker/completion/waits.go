@@ -35,9 +35,10 @@ func (c *Completer) suspend(l *lease.Lease, o Outcome, slots int) (r Report) {
 		SuspensionID: keyspace.SuspensionID(id),
 		WaitpointKey: submit.WaitpointKey(enginecore.WaitpointID(id)), Condition: submit.ConditionOf(s.Wait),
 		Timeout:         s.Wait.Timeout,
-		TimeoutBehavior: submit.TimeoutBehaviors[activityspec.TimeoutBehavior(s.Wait.OnTimeout)], Collect: s.Wait.Collect,
-		About:        about,
-		ClaimRequest: c.ClaimRequest(l.Shard.Lane, slots),
+		TimeoutBehavior: submit.TimeoutBehaviors[activityspec.TimeoutBehavior(s.Wait.OnTimeout)],
+		Collect:         s.Wait.Collect,
+		About:           about,
+		ClaimRequest:    c.ClaimRequest(l.Shard.Lane, slots),
 	}
 	store := c.Session.Backend
 	err := c.UntilKnown(l, func(ctx context.Context, repeated bool) error {
