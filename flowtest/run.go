@@ -116,7 +116,8 @@ type place struct {
 // openEmbedded makes the engine in memory, which ends with the test.
 func (t *T) openEmbedded() {
 	t.Helper()
-	store, err := embedded.Open(context.Background(), embedded.Options{Library: lualib.Source(), Logger: t.log.logger()})
+	options := embedded.Options{Library: lualib.Source(), Logger: t.log.logger()}
+	store, err := embedded.Open(context.Background(), options)
 	if err != nil {
 		t.Fatalf("flowtest: open the engine: %v", err)
 	}

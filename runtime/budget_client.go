@@ -131,7 +131,9 @@ func budgetName(ref fabrictype.BudgetName) string {
 }
 
 // setBudgetEntry is the entry of the audit log for the limits of a budget.
-func setBudgetEntry(actor string, ref fabrictype.BudgetName, onlyNew bool, b submit.StoredBudget) fabrictype.AuditEntry {
+func setBudgetEntry(
+	actor string, ref fabrictype.BudgetName, onlyNew bool, b submit.StoredBudget,
+) fabrictype.AuditEntry {
 	e := fabrictype.AuditEntry{Actor: actor, Action: auditlink.SetBudget, Name: budgetName(ref)}
 	if onlyNew {
 		e.Action = auditlink.CreateBudget

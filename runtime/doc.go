@@ -1,6 +1,6 @@
 // Package runtime runs flows on an engine. It provides clients, which start and observe runs; workers, which execute
-// activities; and keepers, which perform work that is due by time. A client submits a flow.Definition as one atomic call.
-// Package contract is the other backend: it compiles the same definition into the calls ff_create_flow,
+// activities; and keepers, which perform work that is due by time. A client submits a flow.Definition as one atomic
+// call. Package contract is the other backend: it compiles the same definition into the calls ff_create_flow,
 // ff_create_execution, ff_add_execution_to_flow and ff_stage_dependency_edge of the FlowFabric specification.
 //
 //	engine, err := runtime.Open(ctx, os.Getenv("FLOWFABRIC_URL"), runtime.OpenConfig{}) // "" is an engine in this process

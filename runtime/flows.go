@@ -51,8 +51,9 @@ func (c *Client) Flows(ctx context.Context) ([]fabrictype.Flow, error) {
 	return list, nil
 }
 
-// FlowRef refers to a published flow by its name. Client.Flow returns one. It holds nothing of the flow: each call reads
-// it from the engine, in the namespace of the client. It is safe for concurrent use, as long as its client is open.
+// FlowRef refers to a published flow by its name. Client.Flow returns one. It holds nothing of the flow: each call
+// reads it from the engine, in the namespace of the client. It is safe for concurrent use, as long as its client is
+// open.
 //
 // The error of every call, unless its comment states otherwise, matches enginecore.ErrFlowNotPublished for a flow that
 // is not published, and in contract mode ErrNotInContract.

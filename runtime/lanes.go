@@ -78,8 +78,8 @@ func (l *LaneRef) Resume(ctx context.Context) error {
 	return l.client.resume(ctx, engine.PausedLane, l.name)
 }
 
-// ActivityRef refers to one activity by its name. Client.Activity returns one. It is safe for concurrent use, as long as
-// its client is open. The error of every call wraps ErrInvalid for a name that no activity can have.
+// ActivityRef refers to one activity by its name. Client.Activity returns one. It is safe for concurrent use, as long
+// as its client is open. The error of every call wraps ErrInvalid for a name that no activity can have.
 type ActivityRef struct {
 	client *Client
 	name   string

@@ -91,13 +91,13 @@ const (
 // and workers of the other databases as peers and leave work to them, and Result could return the result of a run of
 // the same flow and id in another database.
 //
-// The URLs of servers and of the embedded engine accept ?contract=15, which selects contract mode: the engine calls only
-// the ff_* functions of the FlowFabric contract, and OpenConfig.Backend must be set to the backend of package contract.
-// The URLs of servers also accept client_name, db, dial_timeout, write_timeout (durations such as 5s), max_retries=0,
-// protocol=2 and, with TLS, skip_verify. The URLs of sentinels accept sentinel_password, sentinel_username and
-// sentinel_tls=true|false in addition; without them, sentinels use TLS as the server does, and one that requires a
-// login gets the login of the server. Open refuses other parameters, parameters that are given twice, and a database of
-// a cluster.
+// The URLs of servers and of the embedded engine accept ?contract=15, which selects contract mode: the engine calls
+// only the ff_* functions of the FlowFabric contract, and OpenConfig.Backend must be set to the backend of package
+// contract. The URLs of servers also accept client_name, db, dial_timeout, write_timeout (durations such as 5s),
+// max_retries=0, protocol=2 and, with TLS, skip_verify. The URLs of sentinels accept sentinel_password,
+// sentinel_username and sentinel_tls=true|false in addition; without them, sentinels use TLS as the server does, and
+// one that requires a login gets the login of the server. Open refuses other parameters, parameters that are given
+// twice, and a database of a cluster.
 //
 // A server must be a primary, except in a cluster, where the servers name it. Each connection is checked when it is
 // made, when a write is refused (READONLY), and every few seconds. When the address has begun to lead to another

@@ -86,7 +86,8 @@ func (l *LimitRef) Describe(ctx context.Context) (fabrictype.Limit, error) {
 	if err != nil {
 		return fabrictype.Limit{}, err
 	}
-	reply, err := l.client.session.Core.QuotaState(ctx, enginerpc.QuotaStateCall{Partition: partition, QuotaPolicyID: id})
+	call := enginerpc.QuotaStateCall{Partition: partition, QuotaPolicyID: id}
+	reply, err := l.client.session.Core.QuotaState(ctx, call)
 	if err == nil && len(reply.Quotas) == 0 {
 		err = ErrLimitNotFound
 	}
@@ -130,8 +131,8 @@ func (l *LimitRef) change(ctx context.Context, old *fabrictype.Limit, config act
 	return l.set(ctx, spec, call)
 }
 
-// Reset undoes Set: the limit that flows declare applies again, from the next start of a node on. Resetting a limit that
-// is not set is not an error.
+// Reset undoes Set: the limit that flows declare applies again, from the next start of a node on. Resetting a limit
+// that is not set is not an error.
 func (l *LimitRef) Reset(ctx context.Context) error {
 	if err := activityspec.CheckName(l.name); err != nil {
 		return invalid("reset limit: %w", err)

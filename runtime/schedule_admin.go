@@ -89,8 +89,8 @@ func (s *ScheduleRef) Resume(ctx context.Context) error {
 }
 
 // Trigger fires the schedule now, by the engine's clock, also while it is paused or after its end, and returns the id
-// of the run. On return, the run was started, or waits for the end of the previous run if the overlap policy requires it.
-// The timetable does not change.
+// of the run. On return, the run was started, or waits for the end of the previous run if the overlap policy requires
+// it. The timetable does not change.
 //
 // The error wraps ErrScheduleFull when the maximum number of fires waits, or ErrFireSkipped when the overlap policy
 // starts nothing because a run is open. If the call is interrupted after the fire was recorded, a keeper starts the

@@ -9,8 +9,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
-// Stepwise is a backend that performs an operation in several steps where the whole library performs it in one call, and
-// that shares the server with other programs. It needs clients, workers and keepers to do more.
+// Stepwise is a backend that performs an operation in several steps where the whole library performs it in one call,
+// and that shares the server with other programs. It needs clients, workers and keepers to do more.
 type Stepwise interface {
 	Backend
 

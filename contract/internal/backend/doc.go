@@ -1,16 +1,16 @@
-// Package backend performs the calls of [engine.Backend] with the ff_* functions of the FlowFabric contract, version 15,
-// and reads of the contract's keys. Package contract passes it to runtime.Open as an [engine.Guest].
+// Package backend performs the calls of [engine.Backend] with the ff_* functions of the FlowFabric contract, version
+// 15, and reads of the contract's keys. Package contract passes it to runtime.Open as an [engine.Guest].
 //
 // # Operation
 //
 // This project's library performs each of the calls in one step. This package performs them in several steps, one after
-// the other. Each step is idempotent, because all ids derive from namespace, flow, run and node, so that any program can
-// complete an operation after a crash:
+// the other. Each step is idempotent, because all ids derive from namespace, flow, run and node, so that any program
+// can complete an operation after a crash:
 //
 //   - SubmitFlow creates the nodes delayed (held), stages and applies the edges, marks the flow as complete and
 //     then releases the nodes.
-//   - Claim reads the head of a lane, skips the executions that the worker cannot run, and sends a grant and a claim for
-//     each other one.
+//   - Claim reads the head of a lane, skips the executions that the worker cannot run, and sends a grant and a claim
+//     for each other one.
 //   - Complete, Fail and expiries end an execution, then resolve the edges to its downstreams (propagate).
 //   - State, outcome and end of a run are computed from its nodes at each query: the contract has no record of
 //     them.

@@ -87,7 +87,8 @@ func (w *worker) claim(ctx context.Context) (*api.Task, error) {
 	b := &w.in.Body
 	var in api.ClaimTaskInput
 	in.Body.Worker, in.Body.Activities, in.Body.Lanes = w.in.Worker, b.Activities, b.Lanes
-	in.Body.Capabilities, in.Body.Lease, in.Body.Wait = b.Capabilities, b.Lease, fabrictype.Duration{Duration: claimWait}
+	in.Body.Capabilities, in.Body.Lease = b.Capabilities, b.Lease
+	in.Body.Wait = fabrictype.Duration{Duration: claimWait}
 	// Tasks that were answered with status 202 count for the worker until they are reported.
 	in.Body.Slots = b.Slots
 	claimed, err := w.registry.config.Tasks.ClaimTask(ctx, &in)

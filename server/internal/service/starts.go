@@ -85,8 +85,8 @@ func startedRun(run *runtime.Run[json.RawMessage]) *api.StartedRun {
 	return &api.StartedRun{Flow: run.FlowName(), Run: run.ID(), Existed: run.Existed()}
 }
 
-// startOf returns the run that a request starts. It has the given id; a run with a key has the id of the request, or one
-// that the engine chooses.
+// startOf returns the run that a request starts. It has the given id; a run with a key has the id of the request, or
+// one that the engine chooses.
 func startOf(b *api.NewRun, id string) (start runtime.NewRun[json.RawMessage], err error) {
 	start.Input = b.Input
 	if len(start.Input) == 0 {

@@ -218,7 +218,8 @@ func (a *App) startCommand() *cobra.Command {
 				return err
 			}
 			in.Body.ID, in.Body.Tags, in.Body.StartAt = id, tags, at.time
-			in.Body.Delay, in.Body.Deadline = fabrictype.Duration{Duration: delay}, fabrictype.Duration{Duration: deadline}
+			in.Body.Delay = fabrictype.Duration{Duration: delay}
+			in.Body.Deadline = fabrictype.Duration{Duration: deadline}
 			if r.cmd.Flags().Changed("priority") {
 				in.Body.Priority = &priority
 			}
