@@ -1,36 +1,10 @@
 package main
 
-import (
-	"fmt"
-	"strings"
-)
+import "strings"
 
 var initialisms = map[string]string{
 	"api": "API", "id": "ID", "ids": "IDs", "ttl": "TTL", "json": "JSON", "csv": "CSV", "hmac": "HMAC", "kid": "KID",
 	"kids": "KIDs", "ok": "OK", "url": "URL", "uuid": "UUID", "hex": "Hex", "dag": "DAG",
-}
-
-// handshake is the function by which programs and a library of any protocol find out about each other.
-const handshake = "ffx_version"
-
-// wireName is the name under which programs of a protocol call a function. Composite calls have separate names in each
-// protocol after the first, so that none reaches a function of another form.
-func wireName(name string, protocol int) string {
-	if rest, composite := strings.CutPrefix(name, "ffx_"); composite && protocol > 1 && name != handshake {
-		return fmt.Sprintf("ffx%d_%s", protocol, rest)
-	}
-	return name
-}
-
-// wireNames lists the names under which a library serves a function.
-func wireNames(name string, id build) []string {
-	var out []string
-	for protocol := id.minProtocol; protocol <= id.protocol; protocol++ {
-		if n := wireName(name, protocol); len(out) == 0 || n != out[0] {
-			out = append(out, n)
-		}
-	}
-	return out
 }
 
 // exported turns words joined by `_` or `.` into an exported Go name.
@@ -84,23 +58,4 @@ func singular(name string) string {
 		return name
 	}
 	return strings.TrimSuffix(name, "s")
-}
-
-// assignGoNames gives every function the name of its Go call.
-func assignGoNames(l *library) {
-	composites := map[string]bool{}
-	for _, f := range l.functions {
-		if f.composite() {
-			composites[strings.TrimPrefix(f.name, "ffx_")] = true
-		}
-	}
-	for _, f := range l.functions {
-		switch short := strings.TrimPrefix(strings.TrimPrefix(f.name, "ffx_"), "ff_"); {
-		case f.goName != "":
-		case !f.composite() && composites[short]:
-			f.goName = "Contract" + exported(short)
-		default:
-			f.goName = exported(short)
-		}
-	}
 }

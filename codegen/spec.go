@@ -304,3 +304,22 @@ func (f *function) flatArgs() []field {
 	}
 	return out
 }
+
+// assignGoNames gives every function the name of its Go call.
+func assignGoNames(l *library) {
+	composites := map[string]bool{}
+	for _, f := range l.functions {
+		if f.composite() {
+			composites[strings.TrimPrefix(f.name, "ffx_")] = true
+		}
+	}
+	for _, f := range l.functions {
+		switch short := strings.TrimPrefix(strings.TrimPrefix(f.name, "ffx_"), "ff_"); {
+		case f.goName != "":
+		case !f.composite() && composites[short]:
+			f.goName = "Contract" + exported(short)
+		default:
+			f.goName = exported(short)
+		}
+	}
+}

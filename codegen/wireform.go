@@ -338,3 +338,26 @@ func brokenFields(none *library, before []field, l *library, after []field, open
 	}
 	return nil
 }
+
+// handshake is the function by which programs and a library of any protocol find out about each other.
+const handshake = "ffx_version"
+
+// wireName is the name under which programs of a protocol call a function. Composite calls have separate names in each
+// protocol after the first, so that none reaches a function of another form.
+func wireName(name string, protocol int) string {
+	if rest, composite := strings.CutPrefix(name, "ffx_"); composite && protocol > 1 && name != handshake {
+		return fmt.Sprintf("ffx%d_%s", protocol, rest)
+	}
+	return name
+}
+
+// wireNames lists the names under which a library serves a function.
+func wireNames(name string, id build) []string {
+	var out []string
+	for protocol := id.minProtocol; protocol <= id.protocol; protocol++ {
+		if n := wireName(name, protocol); len(out) == 0 || n != out[0] {
+			out = append(out, n)
+		}
+	}
+	return out
+}

@@ -9,5 +9,5 @@ var known = map[string]int{
 	"github.com/flowfabric/flowfabric-go/codegen":                         28,
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/command": 29,
 	"github.com/flowfabric/flowfabric-go/contract/internal/backend":       27,
-	"github.com/flowfabric/flowfabric-go/runtime":                         35,
+	"github.com/flowfabric/flowfabric-go/runtime":                         34,
 }
