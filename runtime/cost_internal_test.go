@@ -20,7 +20,7 @@ import (
 
 // readyCalls is an engine that has every answer ready, so that a benchmark measures the Go code around a call alone.
 type readyCalls struct {
-	engine.Backend
+	engine.Library
 	completions *submit.CompletionListener
 }
 
@@ -70,7 +70,9 @@ func newCostBench(tb testing.TB) *costBench {
 	tb.Cleanup(client.Close)
 	_, err = client.submitter.Completions.Wait(ctx, "any", keyspace.Partition{Family: keyspace.FlowFamily})
 	require.NoError(tb, err) // from here on the client receives messages
-	e.session.Backend = readyCalls{e.session.Backend, client.submitter.Completions}
+	library, err := e.session.Library("cost")
+	require.NoError(tb, err)
+	e.session.Backend = readyCalls{library, client.submitter.Completions}
 	client.submitter.Starts = submit.NewStarter(e.session)
 
 	w, err := NewWorker(e, WorkerConfig{})

@@ -634,7 +634,7 @@ func TestArrivalOptions_AreRefusedInContractMode(t *testing.T) {
 		} {
 			_, err := runtime.Start(ctx, b.Client, g.def, 1, opt)
 			require.ErrorIs(t, err, runtime.ErrNotInContract)
-			require.ErrorContains(t, err, "flow gated: "+name)
+			require.ErrorContains(t, err, "flow gated: contract mode refuses "+name)
 		}
 		_, err := runtime.Start(ctx, b.Client, g.def, 1, runtime.WithDebounce("k", runtime.DebouncePolicy{Quiet: time.Hour}))
 		require.ErrorIs(t, err, runtime.ErrNotInContract)
