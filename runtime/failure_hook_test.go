@@ -175,6 +175,7 @@ func TestOnRunFailedIsCalledUntilItReturns(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, bench *enginetest.Bench) {
 		b := newHookBench(t, bench)
+		b.hold = 5 * time.Second // which no worker fails to renew
 		b.Worker(t, []activity.Handler{b.buy})
 		times, begun := 0, make(chan struct{})
 		first := b.Worker(t, []activity.Handler{b.buy}, b.config("first", func(ctx context.Context, failure *runtime.RunError) error {
@@ -192,7 +193,9 @@ func TestOnRunFailedIsCalledUntilItReturns(t *testing.T) {
 			return nil
 		}))
 		b.held(t)
-		b.start(t, "cup", "hang")
+		b.start(t, "cup")
+		b.calls.await(t, "cup", "cup", "cup")
+		b.start(t, "hang") // later: failures of different partitions have no order
 		<-begun
 		require.NoError(t, first.Stop())
 		b.calls.await(t, "cup", "cup", "cup", "hang")
