@@ -51,7 +51,9 @@ func set(change func(*activityspec.Options)) ExecutionOption {
 // Retry sets the retry policy.
 func Retry(policy RetryPolicy) ExecutionOption {
 	return set(func(o *activityspec.Options) {
-		o.Retry = policy.plan()
+		if !policy.onlyRestricts() {
+			o.Retry = policy.plan()
+		}
 		policy.restrict(&o.RetryRules)
 	})
 }

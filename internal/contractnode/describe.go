@@ -12,7 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
-// FlowFields returns the fields of a flow, and HeaderTags the tags of a flow, that DescribeRun needs.
+// FlowFields returns the fields of a flow that DescribeRun needs.
 func FlowFields() []string { return []string{"flow_kind"} }
 
 // HeaderTags returns the tags of a flow that DescribeRun needs.

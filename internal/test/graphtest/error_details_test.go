@@ -242,3 +242,23 @@ func TestRetryRulesAreChecked(t *testing.T) {
 	_, err := f.Build()
 	require.NoError(t, err)
 }
+
+// A node that only restricts its retries keeps the attempts of its activity: one that must not run twice does not.
+func TestRetryRulesOfANodeKeepTheAttemptsOfItsActivity(t *testing.T) {
+	t.Parallel()
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		a := activity.New("once", func(context.Context, int) (int, error) { return 0, errors.New("on purpose") },
+			activity.Retry(activity.RetryPolicy{Attempts: 1}))
+		b.Worker(t, []activity.Handler{a})
+		for name, policy := range map[string]activity.RetryPolicy{
+			"within": {Within: time.Hour}, "only": {Only: []string{activity.CategoryError}}, "except": {Except: []string{"x"}},
+		} {
+			run, err := runtime.Start(ctx, b.Client, fixture.Single(t, a, activity.Retry(policy)), 1)
+			require.NoError(t, err)
+			_, err = run.Result(ctx)
+			fixture.Failure(t, err)
+			require.Equal(t, 1, fixture.Attempts(t, ctx, run), name)
+		}
+	})
+}
