@@ -8,8 +8,8 @@ import (
 
 // RetryPolicy defines the number of attempts, the delays between them, and the failures that are retried. The zero
 // value is the default of every activity: 5 attempts, 1 s before the first retry, twice as long before each further
-// one, at most 1 min, with jitter. A policy of a node that has only Only, Except or Within keeps the attempts and delays
-// of its activity. Err of the activity, or Build of the flow, reports invalid values.
+// one, at most 1 min, with jitter. A policy of a node that has only Only, Except or Within keeps the attempts and
+// delays of its activity. Err of the activity, or Build of the flow, reports invalid values.
 type RetryPolicy struct {
 	// Attempts is the number of attempts including the first. Defaults to 5; 1 allows no retry.
 	Attempts int
@@ -57,8 +57,8 @@ func (p RetryPolicy) plan() activityspec.RetryPlan {
 	return plan.Normalized()
 }
 
-// onlyRestricts reports whether the policy has nothing but Only, Except or Within, so that the attempts and delays of the
-// activity stay.
+// onlyRestricts reports whether the policy has nothing but Only, Except or Within, so that the attempts and delays of
+// the activity stay.
 func (p RetryPolicy) onlyRestricts() bool {
 	hasPlan := p.Attempts != 0 || p.First != 0 || p.Max != 0 || p.Factor != 0 || p.JitterPermille != 0
 	return !hasPlan && (len(p.Only) > 0 || len(p.Except) > 0 || p.Within != 0)
