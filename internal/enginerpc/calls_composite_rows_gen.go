@@ -10,6 +10,55 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
+// ReadGraphCall holds the arguments of Conn.ReadGraph.
+type ReadGraphCall struct {
+	// Partition is where the call works; its tag is part of every key.
+	Partition keyspace.Partition
+	Graph     string
+	First     int64
+}
+
+// ReadGraphReply is the answer to ReadGraphCall.
+type ReadGraphReply struct {
+	// Status is StatusOK.
+	Status  Status
+	Nodes   []GraphNode
+	Budgets string
+}
+
+// ReadGraph runs ffx2_read_graph. Returns the fields that claims leave out of the nodes of a graph:
+// for at most CHUNK of them, from one of the places 1, 33, 65 … on. Also returns the budgets that
+// all runs of the graph have, as JSON.
+//
+// It only reads. Error codes: errorcode.GraphUnknown, errorcode.InvalidInput.
+func (conn *Conn) ReadGraph(ctx context.Context, c ReadGraphCall) (ReadGraphReply, error) {
+	return Do(ctx, conn, c)
+}
+
+func (ReadGraphCall) info() callInfo {
+	return callInfo{name: "ffx2_read_graph", readOnly: true, repeatable: true, open: true}
+}
+
+func (c ReadGraphCall) encode(w *wire) {
+	w.reserve(1, 2)
+	w.partition(c.Partition, keyspace.FlowFamily)
+	w.key(w.keys.ffxPartition(w.tag))
+	w.text(c.Graph)
+	w.int(c.First)
+}
+
+func (ReadGraphCall) decode(r *fields) (out ReadGraphReply) {
+	out.Status = r.status
+	switch {
+	case r.status == StatusOK:
+		out.Nodes = list(r, "nodes", decodeGraphNode)
+		out.Budgets = textValue[string](r, "budgets")
+	default:
+		r.unknownStatus()
+	}
+	return out
+}
+
 // PutGraphCall holds the arguments of Conn.PutGraph.
 type PutGraphCall struct {
 	// Partition is where the call works; its tag is part of every key.
@@ -109,6 +158,51 @@ func (PutGraphCall) decode(r *fields) (out PutGraphReply) {
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:
+	default:
+		r.unknownStatus()
+	}
+	return out
+}
+
+// FindNodeCall holds the arguments of Conn.FindNode.
+type FindNodeCall struct {
+	// Partition is where the call works; its tag is part of every key.
+	Partition keyspace.Partition
+	FlowID    enginecore.FlowID
+	Node      string
+}
+
+// FindNodeReply is the answer to FindNodeCall.
+type FindNodeReply struct {
+	// Status is StatusOK.
+	Status      Status
+	ExecutionID enginecore.ExecutionID
+}
+
+// FindNode runs ffx2_find_node. Returns the execution of a node of a run, by the node's name.
+//
+// It only reads. Error codes: enginecore.ErrFlowNotFound, enginecore.ErrExecutionNotFound.
+func (conn *Conn) FindNode(ctx context.Context, c FindNodeCall) (FindNodeReply, error) {
+	return Do(ctx, conn, c)
+}
+
+func (FindNodeCall) info() callInfo {
+	return callInfo{name: "ffx2_find_node", readOnly: true, repeatable: true, open: true}
+}
+
+func (c FindNodeCall) encode(w *wire) {
+	w.reserve(1, 2)
+	w.partition(c.Partition, keyspace.FlowFamily)
+	w.key(w.keys.ffxPartition(w.tag))
+	w.text(string(c.FlowID))
+	w.text(c.Node)
+}
+
+func (FindNodeCall) decode(r *fields) (out FindNodeReply) {
+	out.Status = r.status
+	switch {
+	case r.status == StatusOK:
+		out.ExecutionID = executionIDValue(r, "execution_id")
 	default:
 		r.unknownStatus()
 	}
