@@ -31,7 +31,7 @@ var mayImport = map[string][]string{
 		"internal/keyspace", "internal/keyprefix", "internal/errorcode", "internal/lualib",
 		"internal/eventkind",
 		"internal/describe", "internal/recordstate",
-		"internal/budgets", "internal/runview", "internal/waitlist",
+		"internal/budgets", "internal/follow", "internal/runview", "internal/waitlist",
 		"activity", "enginecore", "enginecore/embedded", "flow", "internal/activitycontext",
 		"internal/activityspec",
 		"internal/auditlink", "internal/enginelink", "internal/enginerpc", "internal/errordetail", "internal/flowgraph",
@@ -178,6 +178,12 @@ var mayImport = map[string][]string{
 		"internal/engine", "internal/engine/batching", "internal/enginerpc", "internal/explain", "internal/flowgraph",
 		"internal/layout", "internal/submit", "internal/waitlist",
 	},
+	"internal/follow": {
+		"internal/keyspace", "internal/errorcode",
+		"enginecore", "fabrictype", "internal/activitycontext", "internal/describe", "internal/engine",
+		"internal/engine/feeds", "internal/engine/retry", "internal/engine/transport", "internal/enginerpc",
+		"internal/runview", "internal/sleep", "internal/worker/output",
+	},
 	"internal/waitlist": {
 		"internal/keyspace", "internal/waitreason",
 		"activity", "enginecore", "fabrictype", "internal/describe", "internal/engine", "internal/engine/batching",
@@ -188,7 +194,7 @@ var mayImport = map[string][]string{
 	},
 	"internal/explain": {"internal/waitreason", "internal/enginerpc", "internal/flowgraph", "internal/submit", "fabrictype"},
 	"internal/runsearch": {
-		"internal/keyspace",
+		"internal/keyspace", "internal/recordstate", "fabrictype",
 		"enginecore", "internal/enginerpc", "internal/engine", "internal/engine/batching", "internal/partitionmerge",
 	},
 	"internal/partitionmerge": {"internal/keyspace"},
