@@ -85,7 +85,7 @@ func (r *RunRef) explainWaits(ctx context.Context, d *RunDescription) error {
 	}
 	waits, err := r.readWaitpoints(ctx, false)
 	if err != nil {
-		return r.errorf("waitpoints of", runFault(err))
+		return r.errorf("waitpoints of", engine.RunFault(err))
 	}
 	for _, w := range byOpening(waits) {
 		w.Token = activity.Token{}

@@ -1,8 +1,6 @@
 package runtime
 
 import (
-	"fmt"
-
 	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
@@ -17,9 +15,7 @@ import (
 var ErrInvalid = engine.ErrInvalid
 
 // invalid returns an error that wraps ErrInvalid.
-func invalid(format string, args ...any) error {
-	return fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
-}
+func invalid(format string, args ...any) error { return engine.Invalid(format, args...) }
 
 // Errors of budgets, for errors.Is. Package activity has those that functions see.
 var (

@@ -39,7 +39,7 @@ func (r *RunRef) liveValue(ctx context.Context, node, key string) (fabrictype.Li
 	if err := activityspec.CheckName(key); err != nil {
 		return fabrictype.LiveValue{}, invalid("key: %w", err)
 	}
-	id, err := r.executionID(ctx, node)
+	id, err := r.client.session.ExecutionID(ctx, r.at(), node)
 	if err != nil {
 		return fabrictype.LiveValue{}, err
 	}

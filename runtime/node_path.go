@@ -39,7 +39,7 @@ func (r *RunRef) describeOne(ctx context.Context, node string, q describeRequest
 	q.paged, q.nodes = true, 1
 	d, _, err := r.readDescription(ctx, describeRequest{paged: true, nodes: 1})
 	if err != nil {
-		return nil, runFault(err)
+		return nil, engine.RunFault(err)
 	}
 	place, known := d.places[node]
 	if !known {

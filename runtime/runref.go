@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
@@ -95,13 +95,7 @@ func (r *RunRef) errorf(doing string, err error) error {
 	return fmt.Errorf("%s run %s of flow %s: %w", doing, r.id, r.flow, err)
 }
 
-// executionID returns the id under which the engine runs a node. Its error wraps ErrUnknownNode when the run has no
-// such node, and ErrRunNotFound when the run does not exist.
-func (r *RunRef) executionID(ctx context.Context, node string) (enginecore.ExecutionID, error) {
-	store, err := r.client.session.Library("stored graphs")
-	if err != nil { // the run was created node by node
-		return keyspace.ExecutionIDFor(r.partition, r.flowID, node), nil
-	}
-	reply, err := store.FindNode(ctx, enginerpc.FindNodeCall{Partition: r.partition, FlowID: r.flowID, Node: node})
-	return reply.ExecutionID, nodeFault(err)
+// at identifies the run to the rooms of the engine.
+func (r *RunRef) at() engine.Run {
+	return engine.Run{Flow: r.flow, ID: r.id, FlowID: r.flowID, Partition: r.partition}
 }

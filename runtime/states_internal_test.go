@@ -7,7 +7,6 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/recordstate"
-	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
 // The outcome of a run is more specific than its state, and an unknown word is passed through.
@@ -48,13 +47,4 @@ func TestNodeStates(t *testing.T) {
 		require.True(t, known, state)
 		require.Equal(t, want, fabrictype.NodeState(state).Ended(), state)
 	}
-}
-
-// The engine keeps the text of a scope with a rerun.
-func TestRerunScopeText(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, submit.RerunScope{Mode: "failed"}, nodesOf(fabrictype.RerunFailed))
-	require.Equal(t, submit.RerunScope{Mode: "all"}, nodesOf(fabrictype.RerunAll))
-	require.Equal(t, submit.RerunScope{Mode: "from n", Node: "n"}, nodesOf("from n"))
-	require.Equal(t, fabrictype.RerunScope("from n"), fabrictype.RerunFrom("n"))
 }

@@ -92,7 +92,7 @@ func (r *RunRef) stream(
 	if _, err := r.result(ctx); err != nil {
 		return err
 	}
-	if s.execution, err = r.executionID(ctx, node); err != nil {
+	if s.execution, err = r.client.session.ExecutionID(ctx, r.at(), node); err != nil {
 		return err
 	}
 	if err := s.checkNode(ctx); err != nil {

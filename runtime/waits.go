@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/interceptor"
+	"github.com/flowfabric/flowfabric-go/internal/answer"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/errorcode"
@@ -80,7 +81,7 @@ func (r *RunRef) waitpoints(ctx context.Context, closed bool) (waits []Waitpoint
 		return nil, err
 	}
 	if waits, err = r.readWaitpoints(ctx, closed); err != nil {
-		return nil, r.errorf("waitpoints of", runFault(err))
+		return nil, r.errorf("waitpoints of", engine.RunFault(err))
 	}
 	waits = slices.DeleteFunc(waits, func(w Waitpoint) bool { return w.timer })
 	return byOpening(waits), nil
@@ -156,7 +157,7 @@ func (r *RunRef) ResumeWait(ctx context.Context, w Waitpoint, payload any) error
 			return r.ResumeWait(ctx, w, payload)
 		})
 	}
-	data, err := encodePayload(payload)
+	data, err := answer.EncodePayload(payload)
 	if err != nil {
 		return err
 	}
@@ -209,7 +210,7 @@ func (r *RunRef) endWait(ctx context.Context, w Waitpoint, call enginerpc.EndWai
 	case err != nil:
 		return fail(err)
 	case reply.More:
-		r.client.drain(ctx, partition)
+		r.client.session.Drain(ctx, partition)
 	}
 	return nil
 }
@@ -262,16 +263,6 @@ func waitState(engines string) fabrictype.WaitState {
 		return fabrictype.WaitOpen
 	}
 	return fabrictype.WaitClosed
-}
-
-// drain performs the rest of the work of a call that was too large for one step. If it fails, a keeper performs it.
-func (c *Client) drain(ctx context.Context, p keyspace.Partition) {
-	for {
-		reply, err := c.session.Backend.Tick(ctx, enginerpc.TickCall{Partition: p, Limit: engine.TickLimit})
-		if err != nil || !reply.More {
-			return
-		}
-	}
 }
 
 // ParseToken parses the text that activity.Token.Reveal returned. It returns ErrInvalidToken for a text that cannot be
