@@ -102,15 +102,3 @@ var ErrInvalidToken = engine.ErrInvalidToken
 
 // ErrTooManyWatches is yielded by Watch and Stream when OpenConfig.MaxWatches of them are active already.
 var ErrTooManyWatches = transport.ErrTooManyWatches
-
-// described is an error of a call of the engine with a sentence for people in place of the call and its code.
-type described struct {
-	text string
-	err  error
-}
-
-// Error implements error.
-func (d *described) Error() string { return d.text }
-
-// Unwrap returns the error of the call.
-func (d *described) Unwrap() error { return d.err }
