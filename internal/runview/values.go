@@ -1,47 +1,28 @@
-package runtime
+package runview
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
-	"regexp"
+	"math"
 	"slices"
 	"strconv"
-	"unicode/utf8"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/describe"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
-// pageCursor matches the cursor of a page.
-var pageCursor = regexp.MustCompile(`^(s?[0-9]{1,20})?$`)
-
-// checkRequest checks the request for a description, with values of at most the given number of bytes, and sets the
-// defaults.
-func checkRequest(q *describeRequest, most int) error {
-	switch {
-	case q.valueBytes < 0 || q.valueBytes > most:
-		return invalid("WithValues(%d): must be 0 to %d bytes", q.valueBytes, most)
-	case q.paged && (q.nodes < 1 || q.nodes > describe.MaxPage):
-		return invalid("WithPage of %d nodes: must be 1 to %d", q.nodes, describe.MaxPage)
-	case q.paged && !pageCursor.MatchString(q.cursor):
-		return invalid("WithPage: %.40q is not a cursor: use RunDescription.Next", q.cursor)
-	}
-	q.valueBytes = cmp.Or(q.valueBytes, describe.DefaultValueBytes)
-	return nil
-}
-
 // cut leaves the nodes of a page, where the engine has given all of them.
-func (d *RunDescription) cut(q describeRequest) {
-	if !q.paged || len(d.Nodes) <= q.nodes {
+func (d *Description) cut(q Request) {
+	if !q.Paged || len(d.Nodes) <= q.Nodes {
 		return
 	}
-	from, _ := strconv.Atoi(q.cursor)
-	to := min(from+q.nodes, len(d.Nodes))
+	from, _ := strconv.Atoi(q.Cursor)
+	to := min(from+q.Nodes, len(d.Nodes))
 	if to < len(d.Nodes) {
 		d.Next = strconv.Itoa(to)
 	}
@@ -67,18 +48,18 @@ const valuesPerCall = 256
 
 // readValues reads the input of the run, and the states and results of nodes by their names, limit bytes of each, until
 // it has read most bytes. Without names it reads nothing.
-func (r *RunRef) readValues(
-	ctx context.Context, d *RunDescription, names []string, limit, most int,
+func (r *Reader) readValues(
+	ctx context.Context, d *Description, names []string, limit, most int,
 ) (read readValues, err error) {
 	read.nodes = make(map[string]enginerpc.ReadValue, len(names))
-	call := enginerpc.ReadValuesCall{Partition: r.partition, FlowID: r.flowID, MaxBytes: int64(limit)}
+	call := enginerpc.ReadValuesCall{Partition: r.Run.Partition, FlowID: r.Run.FlowID, MaxBytes: int64(limit)}
 	for len(names) > 0 && read.bytes <= most {
 		page := names[:min(len(names), valuesPerCall)]
 		call.Executions = make([]enginecore.ExecutionID, len(page))
 		for i, name := range page {
 			call.Executions[i] = r.nodeID(d, name)
 		}
-		reply, err := r.client.session.Backend.ReadValues(ctx, call)
+		reply, err := r.Session.Backend.ReadValues(ctx, call)
 		if err != nil {
 			return read, err
 		}
@@ -93,32 +74,32 @@ func (r *RunRef) readValues(
 }
 
 // nodeID returns the id of the execution of a node that the graph of the run has.
-func (r *RunRef) nodeID(d *RunDescription, name string) enginecore.ExecutionID {
-	if !r.client.session.IsWhole() {
-		return keyspace.ExecutionIDFor(r.partition, r.flowID, name)
+func (r *Reader) nodeID(d *Description, name string) enginecore.ExecutionID {
+	if !r.Session.IsWhole() {
+		return keyspace.ExecutionIDFor(r.Run.Partition, r.Run.FlowID, name)
 	}
-	return keyspace.NodeExecutionID(r.partition, r.flowID, d.places[name]+1)
+	return keyspace.NodeExecutionID(r.Run.Partition, r.Run.FlowID, d.places[name]+1)
 }
 
-// addValues adds the values of the run and of the nodes that d describes, q.valueBytes of each. It returns how many of
-// the nodes have them: with q.paged, those whose values have describe.MaxSumBytes together, at least one; otherwise
+// addValues adds the values of the run and of the nodes that d describes, q.ValueBytes of each. It returns how many of
+// the nodes have them: with q.Paged, those whose values have describe.MaxSumBytes together, at least one; otherwise
 // all, of which the values of the last ones are truncated.
-func (r *RunRef) addValues(ctx context.Context, d *RunDescription, q describeRequest) (fit int, err error) {
-	if d.graph == nil {
+func (r *Reader) addValues(ctx context.Context, d *Description, q Request) (fit int, err error) {
+	if d.Graph == nil {
 		return len(d.Nodes), nil
 	}
 	if len(d.Nodes) > describe.MaxPage {
-		return 0, invalid("WithValues of %d nodes: at most %d are allowed: use WithPage", len(d.Nodes),
+		return 0, engine.Invalid("WithValues of %d nodes: at most %d are allowed: use WithPage", len(d.Nodes),
 			describe.MaxPage)
 	}
-	read, err := r.readValues(ctx, d, d.valuesNeeded(), q.valueBytes, describe.MaxSumBytes)
+	read, err := r.readValues(ctx, d, d.valuesNeeded(), q.ValueBytes, describe.MaxSumBytes)
 	if err != nil {
 		return 0, err
 	}
-	codec := codecName(d.graph.Codec)
+	codec := describe.Codec(d.Graph.Codec)
 	d.Input = partOf(read.input, codec)
-	if d.graph.Return != "" && d.State == fabrictype.RunSucceeded {
-		d.Result = partOf(read.nodes[d.graph.Return], codec)
+	if d.Graph.Return != "" && d.State == fabrictype.RunSucceeded {
+		d.Result = partOf(read.nodes[d.Graph.Return], codec)
 	}
 	bytes := dataSize(d.Input) + dataSize(d.Result)
 	for i := range d.Nodes {
@@ -128,7 +109,7 @@ func (r *RunRef) addValues(ctx context.Context, d *RunDescription, q describeReq
 			continue
 		}
 		full := !read.has(n.Name) || !read.has(d.known(spec.Input.InputNodes())...)
-		limit := q.valueBytes
+		limit := q.ValueBytes
 		if i > 0 {
 			limit = min(limit, describe.MaxSumBytes-bytes)
 		}
@@ -136,7 +117,7 @@ func (r *RunRef) addValues(ctx context.Context, d *RunDescription, q describeReq
 			return 0, err
 		}
 		bytes += dataSize(n.Input) + dataSize(n.Result)
-		if i > 0 && q.paged && (full || bytes >= describe.MaxSumBytes) {
+		if i > 0 && q.Paged && (full || bytes >= describe.MaxSumBytes) {
 			return i, nil
 		}
 	}
@@ -144,11 +125,11 @@ func (r *RunRef) addValues(ctx context.Context, d *RunDescription, q describeReq
 }
 
 // addNodeValues adds the values of one node, limit bytes of each. With full, not all that they need was read.
-func (r *RunRef) addNodeValues(
+func (r *Reader) addNodeValues(
 	ctx context.Context, n *fabrictype.Node, spec *flowgraph.Node, read readValues, full bool, limit int,
 ) (err error) {
 	limit = max(0, limit)
-	codec := codecName(spec.Codec)
+	codec := describe.Codec(spec.Codec)
 	if n.Result = cutTo(limit, partOf(read.nodes[n.Name], codec)); full && spec.Input.Kind != "" {
 		n.Input = &fabrictype.Value{Codec: codec, Size: -1, Truncated: true}
 		return nil
@@ -170,16 +151,16 @@ func cutTo(limit int, v *fabrictype.Value) *fabrictype.Value {
 	if dataSize(v) <= limit {
 		return v
 	}
-	return newValue(v.Codec, v.Size, v.Bytes()[:limit:limit])
+	return describe.Value(v.Codec, v.Size, v.Bytes()[:limit:limit])
 }
 
 // known returns the names that the graph of the run has.
-func (d *RunDescription) known(names []string) []string {
+func (d *Description) known(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, known := d.places[name]; return !known })
 }
 
 // takeValues takes the values of another description of the same run, of the nodes that d has.
-func (d *RunDescription) takeValues(from *RunDescription) {
+func (d *Description) takeValues(from *Description) {
 	d.Input, d.Result = from.Input, from.Result
 	values := make(map[string]*fabrictype.Node, len(from.Nodes))
 	for i := range from.Nodes {
@@ -193,7 +174,7 @@ func (d *RunDescription) takeValues(from *RunDescription) {
 }
 
 // valuesNeeded names the nodes whose results are shown or are part of an input that is shown.
-func (d *RunDescription) valuesNeeded() []string {
+func (d *Description) valuesNeeded() []string {
 	var names []string
 	seen := make(map[string]bool)
 	add := func(name string) {
@@ -202,7 +183,7 @@ func (d *RunDescription) valuesNeeded() []string {
 			names = append(names, name)
 		}
 	}
-	add(d.graph.Return)
+	add(d.Graph.Return)
 	for _, n := range d.Nodes {
 		add(n.Name)
 		if spec := d.specs[n.Name]; spec != nil {
@@ -215,13 +196,13 @@ func (d *RunDescription) valuesNeeded() []string {
 }
 
 // inputOf composes the input of a node as its worker does.
-func (r *RunRef) inputOf(
+func (r *Reader) inputOf(
 	ctx context.Context, n *fabrictype.Node, spec *flowgraph.Node, read readValues, limit int,
 ) (*fabrictype.Value, error) {
 	if spec.Input.Kind == "" {
 		return nil, nil
 	}
-	codec := codecName(spec.Codec)
+	codec := describe.Codec(spec.Codec)
 	names := spec.Input.InputNodes()
 	results := make(map[string][]byte, len(names))
 	truncated := spec.Input.UsesFlowInput() && int(read.input.Size) > len(read.input.Part)
@@ -256,19 +237,19 @@ func (r *RunRef) inputOf(
 	if err != nil {
 		return nil, nil // a part of it is missing
 	}
-	return newValue(codec, len(input), input[:min(len(input), limit)]), nil
+	return describe.Value(codec, len(input), input[:min(len(input), limit)]), nil
 }
 
 // chosenInputs reads the results that a join has given to its node. It reports false if they have more than
 // describe.MaxSumBytes.
-func (r *RunRef) chosenInputs(
+func (r *Reader) chosenInputs(
 	ctx context.Context, id enginecore.ExecutionID,
 ) (results map[string][]byte, whole bool, err error) {
 	bytes := 0
 	results = make(map[string][]byte)
-	call := enginerpc.ReadInputsCall{Partition: r.partition, ExecutionID: id}
+	call := enginerpc.ReadInputsCall{Partition: r.Run.Partition, ExecutionID: id}
 	for {
-		reply, err := r.client.session.Backend.ReadInputs(ctx, call)
+		reply, err := r.Session.Backend.ReadInputs(ctx, call)
 		if err != nil {
 			return nil, false, err
 		}
@@ -287,28 +268,24 @@ func partOf(v enginerpc.ReadValue, codec string) *fabrictype.Value {
 	if !v.Has {
 		return nil
 	}
-	return newValue(codec, int(v.Size), v.Part)
+	return describe.Value(codec, int(v.Size), v.Part)
 }
 
-// newValue returns a value of size bytes, of which data is the whole or the beginning.
-func newValue(codec string, size int, data []byte) *fabrictype.Value {
-	v := &fabrictype.Value{Codec: codec, Size: size, Truncated: size > len(data)}
-	switch {
-	case codec != jsonCodec:
-		v.Data = data
-	case !v.Truncated && isJSON(data):
-		v.JSON = data
-	default:
-		v.Text = string(data)
+// Results reads the input of the run, and the results of nodes.
+func (r *Reader) Results(
+	ctx context.Context, d *Description, names []string,
+) (input []byte, results map[string][]byte, err error) {
+	asked := names
+	if len(asked) == 0 {
+		asked = []string{d.Graph.Nodes[0].Name} // for the input
 	}
-	return v
+	read, err := r.readValues(ctx, d, asked, submit.MaxResult, math.MaxInt)
+	if err != nil {
+		return nil, nil, err
+	}
+	results = make(map[string][]byte, len(names))
+	for _, name := range names {
+		results[name] = read.nodes[name].Part
+	}
+	return read.input.Part, results, nil
 }
-
-// isJSON reports whether data can be part of a JSON text as it is. Readers would change invalid UTF-8.
-func isJSON(data []byte) bool { return json.Valid(data) && utf8.Valid(data) }
-
-// jsonCodec is the name of the codec of flows and activities that have no other one.
-const jsonCodec = "json"
-
-// codecName returns the name of a codec as a graph has it.
-func codecName(stored string) string { return cmp.Or(stored, jsonCodec) }

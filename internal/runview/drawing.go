@@ -1,26 +1,18 @@
-package runtime
+package runview
 
 import (
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/fabrictype"
-	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/layout"
 	"github.com/flowfabric/flowfabric-go/internal/waitreason"
 )
 
-// SVG returns the drawing of flow.Definition.SVG with the states of the nodes; empty when the run stores no graph.
-// Nodes on other pages than the described one are drawn as not started.
-func (d *RunDescription) SVG(drawing flow.Drawing) string {
-	return d.drawn(func(g *flowgraph.Graph) string { return g.SVG(d.nodeStates(), flowgraph.Drawing(drawing)) })
-}
-
-// nodeStates returns the states of the nodes as they are drawn.
-func (d *RunDescription) nodeStates() map[string]layout.NodeState {
-	states := make(map[string]layout.NodeState, len(d.Nodes))
-	for i := range d.Nodes {
-		n := &d.Nodes[i]
+// DrawnStates returns the states of nodes as they are drawn.
+func DrawnStates(nodes []fabrictype.Node) map[string]layout.NodeState {
+	states := make(map[string]layout.NodeState, len(nodes))
+	for i := range nodes {
+		n := &nodes[i]
 		s := layout.NodeState{State: drawnState(n)}
 		if c := n.Child; c != nil && c.Total > 0 {
 			s.Progress = layout.Progress{

@@ -1,4 +1,4 @@
-package runtime
+package runview
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
@@ -14,34 +13,34 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/explain"
-	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
+	"github.com/flowfabric/flowfabric-go/internal/waitlist"
 	"github.com/flowfabric/flowfabric-go/internal/waitreason"
 )
 
 // explain completes the reasons of waits from the nodes' records, and adds their sentences.
-func (r *RunRef) explain(ctx context.Context, d *RunDescription, now time.Time) error {
+func (r *Reader) explain(ctx context.Context, d *Description, now time.Time) error {
 	if err := r.explainWaits(ctx, d); err != nil {
 		return err
 	}
-	if err := r.client.explainLimits(ctx, d, now); err != nil {
+	if err := r.explainLimits(ctx, d, now); err != nil {
 		return err
 	}
 	d.explainBudgets()
-	if err := r.client.explainPauses(ctx, r.partition, d); err != nil {
+	if err := r.explainPauses(ctx, d); err != nil {
 		return err
 	}
-	if err := r.client.explainUnserved(ctx, d); err != nil {
+	if err := r.explainUnserved(ctx, d); err != nil {
 		return err
 	}
 	d.explainStart(now)
 	d.explainEnd()
-	r.client.explainOverdue(ctx, d, now)
+	r.explainOverdue(ctx, d, now)
 	return nil
 }
 
 // explainUpstreams names the upstreams that a node waits for. It reads the states of those that are on another page.
-func (r *RunRef) explainUpstreams(ctx context.Context, d *RunDescription) error {
+func (r *Reader) explainUpstreams(ctx context.Context, d *Description) error {
 	states := make(map[string]fabrictype.NodeState, len(d.Nodes))
 	for _, n := range d.Nodes {
 		states[n.Name] = n.State
@@ -78,27 +77,26 @@ func (r *RunRef) explainUpstreams(ctx context.Context, d *RunDescription) error 
 }
 
 // explainWaits adds the waits of suspended nodes.
-func (r *RunRef) explainWaits(ctx context.Context, d *RunDescription) error {
+func (r *Reader) explainWaits(ctx context.Context, d *Description) error {
 	suspended := func(n fabrictype.Node) bool { return n.State == fabrictype.NodeSuspended }
 	if !slices.ContainsFunc(d.Nodes, suspended) {
 		return nil
 	}
-	waits, err := r.readWaitpoints(ctx, false)
+	waits, err := waitlist.OfRun(ctx, r.Session, r.Run, false)
 	if err != nil {
-		return r.errorf("waitpoints of", runFault(err))
+		return r.Run.Errorf("waitpoints of", engine.RunFault(err))
 	}
-	for _, w := range byOpening(waits) {
-		w.Token = activity.Token{}
+	for _, w := range waits {
 		for i := range d.Nodes {
 			n := &d.Nodes[i]
 			switch {
 			case n.ExecutionID != w.ExecutionID:
-			case w.timer && w.State == fabrictype.WaitOpen:
-				n.SleepsUntil, n.Waiting = w.TimeoutAt, w.explainSleep()
-			case !w.timer:
+			case w.Timer && w.State == fabrictype.WaitOpen:
+				n.SleepsUntil, n.Waiting = w.TimeoutAt, w.ExplainSleep()
+			case !w.Timer:
 				n.Waits = append(n.Waits, w.Wait)
 				if w.State == fabrictype.WaitOpen {
-					n.Waiting = w.explain()
+					n.Waiting = w.Explain()
 				}
 			}
 		}
@@ -107,8 +105,8 @@ func (r *RunRef) explainWaits(ctx context.Context, d *RunDescription) error {
 }
 
 // explainLimits names the limits that keep nodes from starting. It reads each limit once.
-func (c *Client) explainLimits(ctx context.Context, d *RunDescription, now time.Time) error {
-	if !c.session.IsWhole() {
+func (r *Reader) explainLimits(ctx context.Context, d *Description, now time.Time) error {
+	if !r.Session.IsWhole() {
 		return nil
 	}
 	byNode := make(map[int][]enginecore.QuotaPolicyID)
@@ -128,7 +126,7 @@ func (c *Client) explainLimits(ctx context.Context, d *RunDescription, now time.
 				continue
 			}
 			asked[limit.Quota] = true
-			partition, err := c.session.Core.Partitioning().QuotaPartition(limit.Quota)
+			partition, err := r.Session.Core.Partitioning().QuotaPartition(limit.Quota)
 			if err != nil {
 				return err
 			}
@@ -138,7 +136,7 @@ func (c *Client) explainLimits(ctx context.Context, d *RunDescription, now time.
 	if len(calls) == 0 {
 		return nil
 	}
-	results, err := batching.SendAll(ctx, c.session.Core, calls)
+	results, err := batching.SendAll(ctx, r.Session.Core, calls)
 	if err != nil {
 		return err
 	}
@@ -160,7 +158,7 @@ func (c *Client) explainLimits(ctx context.Context, d *RunDescription, now time.
 
 // explainBudgets names the budgets that keep nodes from starting, also for nodes that no worker has tried to start
 // since.
-func (d *RunDescription) explainBudgets() {
+func (d *Description) explainBudgets() {
 	for _, b := range d.Budgets {
 		if b.UsedUp == "" || b.Effect != string(flow.BlockNodes) {
 			continue
@@ -177,7 +175,7 @@ func (d *RunDescription) explainBudgets() {
 
 // explainPauses marks nodes that wait because their lane, activity or run is paused, also nodes that no worker has
 // tried to start since.
-func (c *Client) explainPauses(ctx context.Context, p keyspace.Partition, d *RunDescription) error {
+func (r *Reader) explainPauses(ctx context.Context, d *Description) error {
 	couldStart := func(n fabrictype.Node) bool { return n.Waiting.Reason == waitreason.Worker }
 	held := func(n fabrictype.Node) bool { return n.Waiting.Reason == waitreason.ActivityPaused }
 	if !d.PausedAt.IsZero() {
@@ -187,11 +185,11 @@ func (c *Client) explainPauses(ctx context.Context, p keyspace.Partition, d *Run
 			}
 		}
 	}
-	store, missing := c.session.Library("pauses")
+	store, missing := r.Session.Library("pauses")
 	if missing != nil || !slices.ContainsFunc(d.Nodes, couldStart) && !slices.ContainsFunc(d.Nodes, held) {
 		return nil
 	}
-	reply, err := store.Pauses(ctx, enginerpc.PausesCall{Partition: p})
+	reply, err := store.Pauses(ctx, enginerpc.PausesCall{Partition: r.Run.Partition})
 	if err != nil {
 		return err
 	}
@@ -216,8 +214,8 @@ func (c *Client) explainPauses(ctx context.Context, p keyspace.Partition, d *Run
 const servedQueries = 64
 
 // explainUnserved marks nodes that wait for a worker that does not run.
-func (c *Client) explainUnserved(ctx context.Context, d *RunDescription) error {
-	store, missing := c.session.Library("records of workers")
+func (r *Reader) explainUnserved(ctx context.Context, d *Description) error {
+	store, missing := r.Session.Library("records of workers")
 	if missing != nil || d.State != fabrictype.RunRunning {
 		return nil
 	}
@@ -244,7 +242,7 @@ func (c *Client) explainUnserved(ctx context.Context, d *RunDescription) error {
 				continue
 			}
 			for _, n := range waiting[some[i]] {
-				n.Waiting = explain.Unserved(n.Waiting, n.Activity, n.Lane, seen, readAbout(seen.About).Host)
+				n.Waiting = explain.Unserved(n.Waiting, n.Activity, n.Lane, seen, engine.ReadWorkerAbout(seen.About).Host)
 			}
 		}
 	}
@@ -252,13 +250,13 @@ func (c *Client) explainUnserved(ctx context.Context, d *RunDescription) error {
 }
 
 // isMap reports whether a node is a map, whose activity runs in its child run.
-func (d *RunDescription) isMap(node string) bool {
+func (d *Description) isMap(node string) bool {
 	spec := d.specs[node]
 	return spec != nil && spec.Map != nil
 }
 
 // explainEnd marks nodes that do not start because the run has ended.
-func (d *RunDescription) explainEnd() {
+func (d *Description) explainEnd() {
 	if d.State == fabrictype.RunRunning {
 		return
 	}
@@ -271,7 +269,7 @@ func (d *RunDescription) explainEnd() {
 }
 
 // explainStart marks the nodes of a run that has not started.
-func (d *RunDescription) explainStart(now time.Time) {
+func (d *Description) explainStart(now time.Time) {
 	if d.QueuePlace > 0 {
 		d.explainQueue()
 	}
@@ -290,7 +288,7 @@ func (d *RunDescription) explainStart(now time.Time) {
 }
 
 // explainQueue marks the nodes of a run that waits in the queue of its key.
-func (d *RunDescription) explainQueue() {
+func (d *Description) explainQueue() {
 	for i := range d.Nodes {
 		if n := &d.Nodes[i]; n.Waiting.Reason == waitreason.Delay && n.Attempts == 0 {
 			n.DueAt, n.Overdue = time.Time{}, fabrictype.Duration{}
@@ -300,7 +298,7 @@ func (d *RunDescription) explainQueue() {
 }
 
 // explainOverdue adds how late keepers are at a time of the engine's clock, and whether there are any.
-func (c *Client) explainOverdue(ctx context.Context, d *RunDescription, now time.Time) {
+func (r *Reader) explainOverdue(ctx context.Context, d *Description, now time.Time) {
 	if d.State == fabrictype.RunRunning {
 		d.Overdue.Duration = explain.LateBy(d.DeadlineAt, now)
 	}
@@ -319,7 +317,7 @@ func (c *Client) explainOverdue(ctx context.Context, d *RunDescription, now time
 	if !late {
 		return
 	}
-	seen, known := c.session.KeepersSeen(ctx)
+	seen, known := r.Session.KeepersSeen(ctx)
 	d.NoKeeper = known && seen == 0
 	for i := range d.Nodes {
 		if n := &d.Nodes[i]; n.Overdue.Duration > 0 {

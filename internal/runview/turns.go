@@ -1,4 +1,4 @@
-package runtime
+package runview
 
 import (
 	"context"
@@ -13,27 +13,15 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// ErrNoTurns is returned by Turns for a node that is not a loop.
+// ErrNoTurns marks a node that is not a loop.
 var ErrNoTurns = errors.New("node has no turns")
 
-// Turns returns the turns of a node of flow.Loop so far, the first one first; the last one may be running. The error
-// wraps ErrRunNotFound, ErrUnknownNode, ErrNoTurns, or in contract mode ErrNotInContract.
-func (r *RunRef) Turns(ctx context.Context, node string) ([]fabrictype.Turn, error) {
-	if err := r.ready(ctx); err != nil {
+// Turns returns the turns of a loop so far, the first one first; the last one may be running.
+func (r *Reader) Turns(ctx context.Context, node string) ([]fabrictype.Turn, error) {
+	if _, err := r.Session.Library("loops (flow.Loop)"); err != nil {
 		return nil, err
 	}
-	turns, err := r.turns(ctx, node)
-	if err != nil {
-		return nil, r.errorf("turns of node "+node+" of", err)
-	}
-	return turns, nil
-}
-
-func (r *RunRef) turns(ctx context.Context, node string) ([]fabrictype.Turn, error) {
-	if _, err := r.client.session.Library("loops (flow.Loop)"); err != nil {
-		return nil, err
-	}
-	d, err := r.Describe(ctx)
+	d, err := r.Describe(ctx, Request{})
 	if err != nil {
 		return nil, err
 	}
@@ -45,13 +33,13 @@ func (r *RunRef) turns(ctx context.Context, node string) ([]fabrictype.Turn, err
 		if spec := d.specs[node]; spec == nil || spec.Loop == nil {
 			return nil, ErrNoTurns
 		}
-		return r.client.describeTurns(ctx, n, d.kept[node])
+		return r.describeTurns(ctx, n, d.kept[node])
 	}
 	return nil, engine.ErrUnknownNode
 }
 
 // describeTurns describes the runs that a loop has kept, and the current one.
-func (c *Client) describeTurns(
+func (r *Reader) describeTurns(
 	ctx context.Context, n *fabrictype.Node, kept []enginecore.FlowID,
 ) ([]fabrictype.Turn, error) {
 	turns := make([]fabrictype.Turn, len(kept))
@@ -59,7 +47,7 @@ func (c *Client) describeTurns(
 	asking.SetLimit(listConcurrency)
 	for i, id := range kept {
 		turns[i] = fabrictype.Turn{Number: i + 1, ChildRun: fabrictype.ChildRun{FlowID: string(id)}}
-		asking.Go(func() error { return c.describeChild(ctx, &turns[i].ChildRun) })
+		asking.Go(func() error { return r.describeChild(ctx, &turns[i].ChildRun) })
 	}
 	if err := asking.Wait(); err != nil {
 		return nil, err

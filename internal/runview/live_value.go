@@ -1,9 +1,8 @@
-package runtime
+package runview
 
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
@@ -12,39 +11,24 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// ErrNoValue is returned by RunRef.Value when the node has published no value under the key.
+// ErrNoValue marks a node that has published no value under the key.
 var ErrNoValue = errors.New("no live value")
 
-// Value returns the value that the function of a node has published last under a key, by activity.Publish, while the
-// node runs or later. For an item of a map, use the child run (Node.Child).
-//
-// The error wraps ErrNoValue; ErrUnknownNode; ErrRunNotFound; ErrInvalid for a key that is not a valid name; or
-// ErrNotInContract.
-func (r *RunRef) Value(ctx context.Context, node, key string) (fabrictype.LiveValue, error) {
-	if err := r.ready(ctx); err != nil {
-		return fabrictype.LiveValue{}, err
-	}
-	value, err := r.liveValue(ctx, node, key)
-	if err != nil {
-		return fabrictype.LiveValue{}, r.errorf(fmt.Sprintf("read live value %q of node %q of", key, node), err)
-	}
-	return value, nil
-}
-
-func (r *RunRef) liveValue(ctx context.Context, node, key string) (fabrictype.LiveValue, error) {
-	store, err := library(ctx, r.client, "live values")
+// LiveValue returns the value that the function of a node has published last under a key.
+func (r *Reader) LiveValue(ctx context.Context, node, key string) (fabrictype.LiveValue, error) {
+	store, err := r.Session.Library("live values")
 	if err != nil {
 		return fabrictype.LiveValue{}, err
 	}
 	if err := activityspec.CheckName(key); err != nil {
-		return fabrictype.LiveValue{}, invalid("key: %w", err)
+		return fabrictype.LiveValue{}, engine.Invalid("key: %w", err)
 	}
-	id, err := r.executionID(ctx, node)
+	id, err := r.Session.ExecutionID(ctx, r.Run, node)
 	if err != nil {
 		return fabrictype.LiveValue{}, err
 	}
 	reply, err := store.ReadLiveValue(ctx, enginerpc.ReadLiveValueCall{
-		Partition: r.partition, ExecutionID: id, ValueKey: key,
+		Partition: r.Run.Partition, ExecutionID: id, ValueKey: key,
 	})
 	switch {
 	case errors.Is(err, enginecore.ErrExecutionNotFound):

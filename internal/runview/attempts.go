@@ -1,4 +1,4 @@
-package runtime
+package runview
 
 import (
 	"context"
@@ -14,32 +14,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/eventkind"
 )
 
-// DescribeNode returns the state of one node as Describe does, with its attempts, and with its input and result if
-// WithValues is set: up to describe.MaxSumBytes of each, since an input may be composed of many results. Other options
-// do not matter. The error wraps ErrRunNotFound, ErrUnknownNode when the run has no such node, or ErrInvalid for an
-// option that is out of bounds.
-func (r *RunRef) DescribeNode(ctx context.Context, node string, opts ...DescribeOption) (*fabrictype.Node, error) {
-	if err := r.ready(ctx); err != nil {
-		return nil, err
-	}
-	var q describeRequest
-	for _, opt := range opts {
-		opt.describe(&q)
-	}
-	q = describeRequest{values: q.values, valueBytes: q.valueBytes, attempts: true}
-	if err := checkRequest(&q, describe.MaxSumBytes); err != nil {
-		return nil, r.errorf("describe node "+node+" of", err)
-	}
-	n, err := r.describeOne(ctx, node, q)
-	if err == nil && n == nil {
-		err = engine.ErrUnknownNode
-	}
-	if err != nil {
-		return nil, r.errorf("describe node "+node+" of", err)
-	}
-	return n, nil
-}
-
 const (
 	// eventsPage is the number of events read at once for the attempts of nodes.
 	eventsPage = 500
@@ -51,8 +25,8 @@ const (
 )
 
 // addAttempts adds the attempts of the nodes that d describes.
-func (r *RunRef) addAttempts(ctx context.Context, d *RunDescription) error {
-	store, err := r.client.session.Library("events of nodes")
+func (r *Reader) addAttempts(ctx context.Context, d *Description) error {
+	store, err := r.Session.Library("events of nodes")
 	if err != nil || len(d.Nodes) > readAlone {
 		err = r.addAllAttempts(ctx, d)
 	} else {
@@ -69,9 +43,9 @@ func (r *RunRef) addAttempts(ctx context.Context, d *RunDescription) error {
 }
 
 // addNodeAttempts adds the attempts of one node, from its last events, without reading the events of other nodes.
-func (r *RunRef) addNodeAttempts(ctx context.Context, store engine.Library, n *fabrictype.Node) error {
+func (r *Reader) addNodeAttempts(ctx context.Context, store engine.Library, n *fabrictype.Node) error {
 	var events []enginerpc.FlowEvent
-	call := enginerpc.ReadNodeEventsCall{Partition: r.partition, FlowID: r.flowID, Node: n.Name, Limit: eventsPage}
+	call := enginerpc.ReadNodeEventsCall{Partition: r.Run.Partition, FlowID: r.Run.FlowID, Node: n.Name, Limit: eventsPage}
 	for {
 		reply, err := store.ReadNodeEvents(ctx, call)
 		if err != nil {
@@ -99,11 +73,11 @@ func (r *RunRef) addNodeAttempts(ctx context.Context, store engine.Library, n *f
 }
 
 // addAllAttempts adds the attempts of the nodes from all events of the run.
-func (r *RunRef) addAllAttempts(ctx context.Context, d *RunDescription) error {
+func (r *Reader) addAllAttempts(ctx context.Context, d *Description) error {
 	var history describe.History
-	call := enginerpc.ReadEventsCall{Partition: r.partition, FlowID: r.flowID, Limit: eventsPage}
+	call := enginerpc.ReadEventsCall{Partition: r.Run.Partition, FlowID: r.Run.FlowID, Limit: eventsPage}
 	for {
-		reply, err := r.client.session.Backend.ReadEvents(ctx, call)
+		reply, err := r.Session.Backend.ReadEvents(ctx, call)
 		if err != nil {
 			return err
 		}
@@ -125,8 +99,8 @@ func (r *RunRef) addAllAttempts(ctx context.Context, d *RunDescription) error {
 const buildsPerCall = 1000
 
 // addBuilds adds to attempts the builds that their workers name.
-func (r *RunRef) addBuilds(ctx context.Context, d *RunDescription) error {
-	store, err := r.client.session.Library("records of workers")
+func (r *Reader) addBuilds(ctx context.Context, d *Description) error {
+	store, err := r.Session.Library("records of workers")
 	if err != nil {
 		return nil // contract mode has no records of workers
 	}

@@ -1,4 +1,4 @@
-package runtime
+package recordstate
 
 import (
 	"testing"
@@ -6,8 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/fabrictype"
-	"github.com/flowfabric/flowfabric-go/internal/recordstate"
-	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
 // The outcome of a run is more specific than its state, and an unknown word is passed through.
@@ -28,10 +26,10 @@ func TestRunStateOfStoredWords(t *testing.T) {
 		{"frozen", "", "frozen"},
 		{"", "", ""},
 	} {
-		require.Equal(t, c.want, runState(c.state, c.outcome), "%s %s", c.state, c.outcome)
+		require.Equal(t, c.want, RunState(c.state, c.outcome), "%s %s", c.state, c.outcome)
 	}
-	for state, stored := range storedStates {
-		require.Equal(t, state, runState("", stored))
+	for state, stored := range storedRunStates {
+		require.Equal(t, state, RunState("", stored))
 	}
 }
 
@@ -42,19 +40,10 @@ func TestNodeStates(t *testing.T) {
 		fabrictype.NodeWaiting: false, fabrictype.NodeDelayed: false, fabrictype.NodeRateLimited: false, fabrictype.NodeWaitingChildren: false, fabrictype.NodeActive: false, fabrictype.NodeSuspended: false,
 		fabrictype.NodeSucceeded: true, fabrictype.NodeFailed: true, fabrictype.NodeCancelled: true, fabrictype.NodeExpired: true, fabrictype.NodeSkipped: true,
 	}
-	require.Len(t, ended, len(recordstate.NodeStates()))
-	for _, state := range recordstate.NodeStates() {
+	require.Len(t, ended, len(NodeStates()))
+	for _, state := range NodeStates() {
 		want, known := ended[fabrictype.NodeState(state)]
 		require.True(t, known, state)
 		require.Equal(t, want, fabrictype.NodeState(state).Ended(), state)
 	}
-}
-
-// The engine keeps the text of a scope with a rerun.
-func TestRerunScopeText(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, submit.RerunScope{Mode: "failed"}, nodesOf(fabrictype.RerunFailed))
-	require.Equal(t, submit.RerunScope{Mode: "all"}, nodesOf(fabrictype.RerunAll))
-	require.Equal(t, submit.RerunScope{Mode: "from n", Node: "n"}, nodesOf("from n"))
-	require.Equal(t, fabrictype.RerunScope("from n"), fabrictype.RerunFrom("n"))
 }
