@@ -273,10 +273,13 @@ var mayImport = map[string][]string{
 	"enginecore/embedded/internal/glob":     {},
 	"enginecore/embedded/internal/numfmt":   {},
 
-	// The HTTP API: its table of operations, and its client. Package server is a module of its own.
-	"api":                  {"fabrictype"},
-	"httpclient":           {"api", "internal/activityspec"},
-	"internal/serverstore": {"internal/keyspace", "internal/errorcode", "internal/engine", "enginecore", "internal/enginerpc"},
+	// The HTTP API: its data, its table of operations, and its client. Package server is a module of its own.
+	"api":                         {"fabrictype"},
+	"internal/httpapi":            {"api", "fabrictype"},
+	"internal/httpcall":           {"api", "internal/activityspec", "internal/httpapi"},
+	"httpclient":                  {"api", "fabrictype", "internal/httpapi", "internal/httpcall"},
+	"httpclient/internal/methods": {"api", "fabrictype", "internal/httpapi"},
+	"internal/serverstore":        {"internal/keyspace", "internal/errorcode", "internal/engine", "enginecore", "internal/enginerpc"},
 
 	// Packages that several of the above share.
 	"internal/activitycontext": {"fabrictype", "internal/activityspec"},
