@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/internal/answer"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
@@ -13,4 +14,5 @@ func TestBounds(t *testing.T) {
 	require.EqualValues(t, submit.MaxInput, MaxInput)
 	require.EqualValues(t, submit.MaxResult, MaxResult)
 	require.EqualValues(t, submit.MaxRunID, MaxRunID)
+	require.EqualValues(t, answer.MaxPayload, MaxSignalPayload)
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
+	"github.com/flowfabric/flowfabric-go/internal/runcontrol"
 )
 
 // Errors of bulk jobs, for errors.Is.
@@ -348,7 +349,7 @@ func checkBulkAction(a fabrictype.BulkAction) error {
 	case fabrictype.BulkRerun:
 		err, rest.Scope = checkScope(a.Scope), ""
 	case fabrictype.BulkPriority:
-		err, rest.Priority = checkPriority(a.Priority), 0
+		err, rest.Priority = runcontrol.CheckPriority(a.Priority), 0
 	case fabrictype.BulkSignal:
 		err, rest.Signal, rest.Payload = checkBulkSignal(a), "", nil
 	case fabrictype.BulkPurge, fabrictype.BulkResume:

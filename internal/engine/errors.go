@@ -53,6 +53,9 @@ var (
 // it matches the refusals of both packages.
 var ErrNotInContract = enginecore.ErrContractOnly
 
+// ErrWaitOver is returned for a wait that has ended.
+var ErrWaitOver = errors.New("wait is over")
+
 // ErrCursor marks a cursor that no list, stream or watch gave.
 var ErrCursor = errors.New("bad cursor")
 
