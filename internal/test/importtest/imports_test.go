@@ -303,10 +303,13 @@ var mayImport = map[string][]string{
 	"enginecore/embedded/internal/glob":     {},
 	"enginecore/embedded/internal/numfmt":   {},
 
-	// The HTTP API: its table of operations, and its client. Package server is a module of its own.
-	"api":                  {"fabrictype"},
-	"httpclient":           {"api", "internal/activityspec"},
-	"internal/serverstore": {"internal/keyspace", "internal/errorcode", "internal/engine", "enginecore", "internal/enginerpc"},
+	// The HTTP API: its data, its table of operations, and its client. Package server is a module of its own.
+	"api":                         {"fabrictype"},
+	"internal/httpapi":            {"api", "fabrictype"},
+	"internal/httpcall":           {"api", "internal/activityspec", "internal/httpapi"},
+	"httpclient":                  {"api", "fabrictype", "internal/httpapi", "internal/httpcall"},
+	"httpclient/internal/methods": {"api", "fabrictype", "internal/httpapi"},
+	"internal/serverstore":        {"internal/keyspace", "internal/errorcode", "internal/engine", "enginecore", "internal/enginerpc"},
 
 	// Packages that several of the above share.
 	"internal/activitycontext": {"fabrictype", "internal/activityspec"},
@@ -333,8 +336,20 @@ var mayImport = map[string][]string{
 	},
 
 	// Commands, examples and test machinery.
-	"codegen":                  {"internal/lualib", "codegen/internal/luatext"},
-	"codegen/internal/luatext": {},
+	"codegen": {
+		"internal/lualib", "codegen/internal/access", "codegen/internal/check", "codegen/internal/docgen", "codegen/internal/gogen",
+		"codegen/internal/header", "codegen/internal/luagen", "codegen/internal/wireform",
+	},
+	"codegen/internal/access":     {"codegen/internal/header"},
+	"codegen/internal/check":      {"internal/lualib", "codegen/internal/header", "codegen/internal/luatext"},
+	"codegen/internal/docgen":     {"codegen/internal/header"},
+	"codegen/internal/gogen":      {"codegen/internal/goname", "codegen/internal/header"},
+	"codegen/internal/goname":     {},
+	"codegen/internal/header":     {"internal/lualib", "codegen/internal/goname"},
+	"codegen/internal/headertest": {"codegen/internal/header"},
+	"codegen/internal/luagen":     {"internal/lualib", "codegen/internal/header"},
+	"codegen/internal/luatext":    {},
+	"codegen/internal/wireform":   {"internal/lualib", "codegen/internal/header"},
 	"bench": {
 		"internal/keyspace",
 		"fabrictype",
