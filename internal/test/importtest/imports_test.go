@@ -38,7 +38,7 @@ var mayImport = map[string][]string{
 		"internal/recordtext", "internal/timetable", "fabrictype", "internal/admission", "internal/bulkjob",
 		"internal/contractcheck", "internal/engineurl", "internal/answer", "internal/engine", "internal/engine/batching", "internal/engine/feeds",
 		"internal/engine/observe", "internal/engine/retry", "internal/engine/transport", "internal/sleep",
-		"internal/inspect",
+		"internal/budgets", "internal/inspect", "internal/lanes", "internal/limits",
 		"internal/keeper", "internal/queryurl", "internal/runcontrol", "internal/runsearch", "internal/schedule", "internal/submit",
 		"internal/valueschema", "interceptor", "internal/worker",
 		"internal/worker/budget", "internal/worker/held", "internal/worker/output",
@@ -168,8 +168,8 @@ var mayImport = map[string][]string{
 	},
 	"internal/bulkjob": {
 		"internal/keyspace", "internal/errorcode",
-		"enginecore", "internal/enginerpc", "fabrictype", "internal/answer",
-		"internal/engine", "internal/engine/observe",
+		"enginecore", "internal/enginerpc", "fabrictype", "internal/activityspec", "internal/answer",
+		"internal/engine", "internal/engine/observe", "internal/recordtext",
 		"internal/runcontrol", "internal/runsearch", "internal/submit",
 	},
 	"internal/runcontrol": {
@@ -188,7 +188,16 @@ var mayImport = map[string][]string{
 		"internal/enginerpc", "internal/explain", "internal/partitionmerge", "internal/runsearch", "internal/submit",
 	},
 	"internal/budgets": {
-		"enginecore", "fabrictype", "internal/engine", "internal/enginerpc", "internal/flowgraph", "internal/submit",
+		"internal/keyspace",
+		"enginecore", "fabrictype", "internal/activityspec", "internal/auditlink", "internal/engine", "internal/enginerpc",
+		"internal/flowgraph", "internal/submit",
+	},
+	"internal/limits": {
+		"internal/keyspace",
+		"enginecore", "fabrictype", "internal/activityspec", "internal/auditlink", "internal/engine", "internal/enginerpc",
+	},
+	"internal/lanes": {
+		"internal/keyspace", "fabrictype", "internal/engine", "internal/engine/batching", "internal/enginerpc",
 	},
 	"internal/explain": {"internal/waitreason", "internal/enginerpc", "internal/flowgraph", "internal/submit", "fabrictype"},
 	"internal/runsearch": {
@@ -329,10 +338,13 @@ var mayImport = map[string][]string{
 	"enginecore/embedded/internal/glob":     {},
 	"enginecore/embedded/internal/numfmt":   {},
 
-	// The HTTP API: its table of operations, and its client. Package server is a module of its own.
-	"api":                  {"fabrictype"},
-	"httpclient":           {"api", "internal/activityspec"},
-	"internal/serverstore": {"internal/keyspace", "internal/errorcode", "internal/engine", "enginecore", "internal/enginerpc"},
+	// The HTTP API: its data, its table of operations, and its client. Package server is a module of its own.
+	"api":                         {"fabrictype"},
+	"internal/httpapi":            {"api", "fabrictype"},
+	"internal/httpcall":           {"api", "internal/activityspec", "internal/httpapi"},
+	"httpclient":                  {"api", "fabrictype", "internal/httpapi", "internal/httpcall"},
+	"httpclient/internal/methods": {"api", "fabrictype", "internal/httpapi"},
+	"internal/serverstore":        {"internal/keyspace", "internal/errorcode", "internal/engine", "enginecore", "internal/enginerpc"},
 
 	// Packages that several of the above share.
 	"internal/activitycontext": {"fabrictype", "internal/activityspec"},

@@ -1,31 +1,31 @@
-package api
+package httpapi
 
 import (
+	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
-	"time"
 )
 
 // Operations of limits.
 var (
 	ListLimits = call[Empty, fabrictype.Page[fabrictype.Limit]](Operation{
-		Name: "list-limits", Group: "limits", Method: "GET", Path: "/limits", Right: View, Effect: Reads,
+		Name: "list-limits", Group: "limits", Method: "GET", Path: "/limits", Right: api.View, Effect: Reads,
 		Summary: "List the limits",
 	})
 	GetLimit = call[LimitInput, fabrictype.Limit](Operation{
-		Name: "get-limit", Group: "limits", Method: "GET", Path: "/limits/{limit}", Right: View, Effect: Reads,
+		Name: "get-limit", Group: "limits", Method: "GET", Path: "/limits/{limit}", Right: api.View, Effect: Reads,
 		Summary: "Show a limit; its ETag is for changes",
 	})
-	GetLimitUse = call[LimitUseInput, LimitUse](Operation{
-		Name: "get-limit-use", Group: "limits", Method: "GET", Path: "/limits/{limit}/use", Right: View, Effect: Reads,
+	GetLimitUse = call[LimitUseInput, api.LimitUse](Operation{
+		Name: "get-limit-use", Group: "limits", Method: "GET", Path: "/limits/{limit}/use", Right: api.View, Effect: Reads,
 		Summary: "Show which nodes hold places of a limit, and which wait for one",
 	})
 	SetLimit = call[SetLimitInput, fabrictype.Limit](Operation{
-		Name: "set-limit", Group: "limits", Method: "PUT", Path: "/limits/{limit}", Right: Operate, Effect: Changes,
+		Name: "set-limit", Group: "limits", Method: "PUT", Path: "/limits/{limit}", Right: api.Operate, Effect: Changes,
 		Summary: "Set a limit in place of the one that flows declare",
 	})
 	ResetLimit = call[LimitInput, Empty](Operation{
 		Name: "reset-limit", Group: "limits", Method: "DELETE", Path: "/limits/{limit}",
-		Right: Operate, Effect: Changes,
+		Right: api.Operate, Effect: Changes,
 		Summary: "Return to the limit that flows declare",
 	})
 )
@@ -44,45 +44,41 @@ type LimitInput struct {
 type SetLimitInput struct {
 	LimitInput
 	Conditional
-	Body struct {
-		AtMost int                 `json:"at_most,omitempty" minimum:"0" doc:"Functions that begin within any time of the length per; 0 sets no bound."`
-		Per    fabrictype.Duration `json:"per,omitzero"`
-		AtOnce int                 `json:"at_once,omitempty" minimum:"0" doc:"Executions at a time; 0 sets no bound."`
-	}
+	Body struct{ api.LimitSettings }
 }
 
 // Operations of budgets.
 var (
 	ListBudgets = call[Empty, fabrictype.Page[fabrictype.Budget]](Operation{
-		Name: "list-budgets", Group: "budgets", Method: "GET", Path: "/budgets", Right: View, Effect: Reads,
+		Name: "list-budgets", Group: "budgets", Method: "GET", Path: "/budgets", Right: api.View, Effect: Reads,
 		Summary: "List the budgets",
 	})
 	GetBudget = call[BudgetInput, fabrictype.Budget](Operation{
-		Name: "get-budget", Group: "budgets", Method: "GET", Path: "/budgets/{budget}", Right: View, Effect: Reads,
+		Name: "get-budget", Group: "budgets", Method: "GET", Path: "/budgets/{budget}", Right: api.View, Effect: Reads,
 		Summary: "Show a budget; its ETag is for changes",
 	})
-	GetBudgetUse = call[BudgetUseInput, BudgetUse](Operation{
+	GetBudgetUse = call[BudgetUseInput, api.BudgetUse](Operation{
 		Name: "get-budget-use", Group: "budgets", Method: "GET", Path: "/budgets/{budget}/use",
-		Right: View, Effect: Reads,
+		Right: api.View, Effect: Reads,
 		Summary: "Show which nodes have reserved parts of a budget, and which wait for it",
 	})
 	GetBudgetHistory = call[BudgetInput, BudgetHistory](Operation{
 		Name: "get-budget-history", Group: "budgets", Method: "GET", Path: "/budgets/{budget}/history",
-		Right: View, Effect: Reads,
+		Right: api.View, Effect: Reads,
 		Summary: "Show how much was spent of a budget during the last hour",
 	})
 	SetBudget = call[SetBudgetInput, fabrictype.Budget](Operation{
-		Name: "set-budget", Group: "budgets", Method: "PUT", Path: "/budgets/{budget}", Right: Operate, Effect: Changes,
+		Name: "set-budget", Group: "budgets", Method: "PUT", Path: "/budgets/{budget}", Right: api.Operate, Effect: Changes,
 		Summary: "Set the limits of a budget",
 	})
 	ResetBudget = call[BudgetInput, Empty](Operation{
 		Name: "reset-budget", Group: "budgets", Method: "POST", Path: "/budgets/{budget}/reset",
-		Right: Operate, Effect: Changes,
+		Right: api.Operate, Effect: Changes,
 		Summary: "Set the spent amount of a budget to zero",
 	})
 	DeleteBudget = call[BudgetInput, Empty](Operation{
 		Name: "delete-budget", Group: "budgets", Method: "DELETE", Path: "/budgets/{budget}",
-		Right: Administer, Effect: Destroys,
+		Right: api.Administer, Effect: Destroys,
 		Summary: "Delete a budget",
 	})
 )
@@ -99,28 +95,23 @@ type BudgetInput struct {
 	Run    string `query:"run" doc:"Run that owns the budget."`
 }
 
+// NameBudget returns the input that names a budget. It is empty, and refused, for a budget whose owner is named by its
+// flow id alone.
+func NameBudget(name fabrictype.BudgetName) BudgetInput {
+	if name.FlowID != "" && name.Run == "" {
+		return BudgetInput{}
+	}
+	return BudgetInput{Budget: name.Name, Key: name.Key, Flow: name.Flow, Run: name.Run}
+}
+
 // SetBudgetInput has the limits of a budget.
 type SetBudgetInput struct {
 	BudgetInput
 	Conditional
-	Body BudgetSettings
-}
-
-// BudgetSettings are all settings of a budget. Absent ones are removed.
-type BudgetSettings struct {
-	Hard       map[string]int64    `json:"hard,omitempty" doc:"Hard limit of each dimension; 0 is none."`
-	Soft       map[string]int64    `json:"soft,omitempty" doc:"Soft limit of each dimension; 0 is none."`
-	ResetEvery fabrictype.Duration `json:"reset_every,omitzero" doc:"Interval after which the usage becomes 0; never if absent."`
-	Effect     string              `json:"effect,omitempty" doc:"Effect of a hard limit: fail, block or cancel; fail if absent."`
+	Body api.BudgetSettings
 }
 
 // BudgetHistory is how much was spent of a budget during the last hour, or since the server began.
 type BudgetHistory struct {
-	Samples []BudgetSample `json:"samples" doc:"The oldest first; none of budgets of runs."`
-}
-
-// BudgetSample is how much was spent of a budget at a time.
-type BudgetSample struct {
-	At    time.Time        `json:"at"`
-	Spent map[string]int64 `json:"spent" doc:"By dimension."`
+	Samples []api.BudgetSample `json:"samples" doc:"The oldest first; none of budgets of runs."`
 }

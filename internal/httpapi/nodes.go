@@ -1,6 +1,9 @@
-package api
+package httpapi
 
 import (
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
@@ -8,32 +11,32 @@ import (
 var (
 	GetNode = call[GetNodeInput, fabrictype.Node](Operation{
 		Name: "get-node", Group: "nodes", Method: "GET", Path: "/runs/{flow}/{run}/nodes/{node}",
-		Right: View, Effect: Reads, Bound: true,
+		Right: api.View, Effect: Reads, Bound: true,
 		Summary: "Describe a node with its attempts",
 	})
 	ListItems = call[ListItemsInput, fabrictype.Page[fabrictype.MapItem]](Operation{
 		Name: "list-items", Group: "nodes", Method: "GET", Path: "/runs/{flow}/{run}/nodes/{node}/items",
-		Right: ReadPayloads, Effect: Reads, Bound: true,
+		Right: api.ReadPayloads, Effect: Reads, Bound: true,
 		Summary: "List the items of a map",
 	})
 	FollowLogs = stream[FollowLogsInput, fabrictype.LogLine](Operation{
 		Name: "follow-logs", Group: "nodes", Method: "GET", Path: "/runs/{flow}/{run}/nodes/{node}/logs",
-		Right: ReadPayloads, Effect: Reads, Bound: true,
+		Right: api.ReadPayloads, Effect: Reads, Bound: true,
 		Summary: "Follow the log lines of a node's attempts",
 	})
 	FollowFrames = stream[FollowFramesInput, fabrictype.Frame](Operation{
 		Name: "follow-frames", Group: "nodes", Method: "GET", Path: "/runs/{flow}/{run}/nodes/{node}/stream",
-		Right: ReadPayloads, Effect: Reads, Bound: true,
+		Right: api.ReadPayloads, Effect: Reads, Bound: true,
 		Summary: "Follow the frames that a node emits",
 	})
 	CancelNode = call[NodeReasonInput, Empty](Operation{
 		Name: "cancel-node", Group: "nodes", Method: "POST", Path: "/runs/{flow}/{run}/nodes/{node}/cancel",
-		Right: Operate, Effect: Destroys, Bound: true,
+		Right: api.Operate, Effect: Destroys, Bound: true,
 		Summary: "Cancel a node",
 	})
 	SetNodePriority = call[NodePriorityInput, Empty](Operation{
 		Name: "set-node-priority", Group: "nodes", Method: "PUT", Path: "/runs/{flow}/{run}/nodes/{node}/priority",
-		Right: Operate, Effect: Changes, Bound: true,
+		Right: api.Operate, Effect: Changes, Bound: true,
 		Summary: "Change the priority of a node",
 	})
 )
@@ -60,15 +63,14 @@ type GetNodeInput struct {
 // ListItemsInput selects the items of a map.
 type ListItemsInput struct {
 	NodeName
-	Paging
+	api.Paging
 }
 
-// FollowLogsInput selects lines.
+// FollowLogsInput is the input of an operation with parameters.
 type FollowLogsInput struct {
 	NodeName
 	Follow
-	Attempt int  `query:"attempt" minimum:"0" doc:"Only this attempt; 0 is all of them."`
-	Present bool `query:"present" doc:"End after the lines that there are."`
+	api.FollowLogsInput
 }
 
 // FollowFramesInput has the cursor at which the frames begin.
@@ -92,4 +94,45 @@ type NodePriorityInput struct {
 	Body struct {
 		Priority int `json:"priority" minimum:"0"`
 	}
+}
+
+// Operations of timers, turns and live values.
+var (
+	MoveTimer = call[MoveTimerInput, Empty](Operation{
+		Name: "move-timer", Group: "nodes", Method: "PUT", Path: "/runs/{flow}/{run}/nodes/{node}/timer",
+		Right: api.Operate, Effect: Changes, Bound: true,
+		Summary: "Move the end of a node that sleeps",
+	})
+	SkipTimer = call[NodeInput, Empty](Operation{
+		Name: "skip-timer", Group: "nodes", Method: "POST", Path: "/runs/{flow}/{run}/nodes/{node}/timer/skip",
+		Right: api.Operate, Effect: Changes, Bound: true,
+		Summary: "End the sleep of a node now",
+	})
+	ListTurns = call[NodeInput, fabrictype.Page[fabrictype.Turn]](Operation{
+		Name: "list-turns", Group: "nodes", Method: "GET", Path: "/runs/{flow}/{run}/nodes/{node}/turns",
+		Right: api.View, Effect: Reads, Bound: true,
+		Summary: "List the turns of a loop",
+	})
+	GetLiveValue = call[LiveValueInput, fabrictype.LiveValue](Operation{
+		Name: "get-live-value", Group: "nodes", Method: "GET", Path: "/runs/{flow}/{run}/nodes/{node}/values/{key}",
+		Right: api.ReadPayloads, Effect: Reads, Bound: true,
+		Summary: "Show a value that the function of a node has published",
+	})
+)
+
+// NodeInput names the node that an operation is about.
+type NodeInput struct{ NodeName }
+
+// MoveTimerInput is a new end of a sleep.
+type MoveTimerInput struct {
+	NodeName
+	Body struct {
+		Until time.Time `json:"until" doc:"When the sleep ends."`
+	}
+}
+
+// LiveValueInput names a value of a node.
+type LiveValueInput struct {
+	NodeName
+	Key string `path:"key" doc:"Key of the value."`
 }

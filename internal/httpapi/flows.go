@@ -1,32 +1,33 @@
-package api
+package httpapi
 
 import (
+	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
 // Operations of flows.
 var (
 	ListFlows = call[Empty, fabrictype.Page[fabrictype.Flow]](Operation{
-		Name: "list-flows", Group: "flows", Method: "GET", Path: "/flows", Right: View, Effect: Reads, Bound: true,
+		Name: "list-flows", Group: "flows", Method: "GET", Path: "/flows", Right: api.View, Effect: Reads, Bound: true,
 		Summary: "List the published flows",
 	})
 	GetFlow = call[FlowInput, fabrictype.FlowDetail](Operation{
-		Name: "get-flow", Group: "flows", Method: "GET", Path: "/flows/{flow}", Right: View, Effect: Reads, Bound: true,
+		Name: "get-flow", Group: "flows", Method: "GET", Path: "/flows/{flow}", Right: api.View, Effect: Reads, Bound: true,
 		Summary: "Show a published flow with its graph, schemas and history",
 	})
-	GetFlowGraph = call[GetFlowGraphInput, Drawing](Operation{
+	GetFlowGraph = call[GetFlowGraphInput, api.Drawing](Operation{
 		Name: "get-flow-graph", Group: "flows", Method: "GET", Path: "/flows/{flow}/graph",
-		Right: View, Effect: Reads, Bound: true,
+		Right: api.View, Effect: Reads, Bound: true,
 		Summary: "Draw the graph of a published flow",
 	})
-	GetFlowStatistics = call[FlowStatisticsInput, FlowStatistics](Operation{
+	GetFlowStatistics = call[FlowStatisticsInput, api.FlowStatistics](Operation{
 		Name: "get-flow-statistics", Group: "flows", Method: "GET", Path: "/flows/{flow}/statistics",
-		Right: View, Effect: Reads, Bound: true,
+		Right: api.View, Effect: Reads, Bound: true,
 		Summary: "Show how the nodes of a flow did in its last runs, and which versions these have",
 	})
 	WithdrawFlow = call[FlowInput, Empty](Operation{
 		Name: "withdraw-flow", Group: "flows", Method: "DELETE", Path: "/flows/{flow}",
-		Right: Administer, Effect: Destroys, Bound: true,
+		Right: api.Administer, Effect: Destroys, Bound: true,
 		Summary: "Remove a flow from the catalogue; its runs stay",
 	})
 )
@@ -44,4 +45,10 @@ type FlowInput struct {
 type GetFlowGraphInput struct {
 	Flow   string `path:"flow" doc:"Name of the flow."`
 	Format string `query:"format" enum:"mermaid,dot,outline,svg" default:"mermaid"`
+}
+
+// FlowStatisticsInput bounds the number of runs that are read.
+type FlowStatisticsInput struct {
+	Flow string `path:"flow" doc:"Name of the flow."`
+	Runs int    `query:"runs" minimum:"1" maximum:"200" default:"50" doc:"Most runs that are read, the newest first."`
 }

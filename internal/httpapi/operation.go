@@ -1,7 +1,10 @@
-package api
+package httpapi
 
 import (
 	"reflect"
+
+	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
 // Prefix begins the path of every operation.
@@ -20,27 +23,10 @@ const (
 	Destroys Effect = "destroys"
 )
 
-// Right is the permission that a principal needs to call an operation.
-type Right string
-
-// Rights. Roles are sets of them.
-const (
-	// View reads everything but payloads.
-	View Right = "view"
-	// ReadPayloads reads inputs, results, logs, frames and signals, in addition to View.
-	ReadPayloads Right = "payloads:read"
-	// Approve answers waits.
-	Approve Right = "approve"
-	// Operate starts and changes runs, schedules, lanes and limits.
-	Operate Right = "operate"
-	// Work claims nodes of runs and carries them out; it reads and writes their payloads.
-	Work Right = "work"
-	// Administer removes data, and manages tokens and secrets.
-	Administer Right = "administer"
-)
-
 // Rights returns all rights.
-func Rights() []Right { return []Right{View, ReadPayloads, Approve, Operate, Work, Administer} }
+func Rights() []api.Right {
+	return api.Admin.Rights()
+}
 
 // Operation is one entry of the table.
 type Operation struct {
@@ -52,7 +38,7 @@ type Operation struct {
 	Method, Path string
 	// Summary is one line of English.
 	Summary string
-	Right   Right
+	Right   api.Right
 	Effect  Effect
 	// Bound reports whether a principal who is bound to some flows may call the operation. Such an operation is about a
 	// flow that its path names, or shows and changes nothing of flows that the principal may not see.
@@ -100,4 +86,37 @@ func call[In, Out any](o Operation) Call[In, Out] {
 func stream[In, Event any](o Operation) Stream[In, Event] {
 	o.Input, o.Output, o.Streams = reflect.TypeFor[In](), reflect.TypeFor[Event](), true
 	return Stream[In, Event]{o}
+}
+
+// Empty is the reply of operations that return nothing.
+type Empty struct{}
+
+// Events is a page of a stream, the reply to a request that does not accept server-sent events.
+type Events[T any] struct {
+	Items []T `json:"items"`
+	// Next continues after the last item.
+	Next string `json:"next,omitempty" doc:"Cursor after the last item."`
+	// End reports that nothing follows.
+	End bool `json:"end,omitempty" doc:"Nothing follows."`
+}
+
+// Follow are the parameters of a stream.
+type Follow struct {
+	After       string              `query:"after" doc:"Cursor after which to begin; empty for the beginning."`
+	LastEventID string              `header:"Last-Event-ID" doc:"The same for server-sent events; it takes precedence."`
+	Wait        fabrictype.Duration `query:"wait" doc:"How long a request for JSON waits for the first item, at most 30s."`
+	Limit       int                 `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most items of a page of JSON."`
+}
+
+// Cursor returns the cursor after which to begin.
+func (f Follow) Cursor() string {
+	if f.LastEventID != "" {
+		return f.LastEventID
+	}
+	return f.After
+}
+
+// Conditional has the condition under which a change is made.
+type Conditional struct {
+	IfMatch string `header:"If-Match" doc:"ETag of the state that the change is based on; another state is refused with status 412."`
 }

@@ -1,7 +1,10 @@
-package api
+package httpapi
 
 import (
 	"encoding/json"
+	"net/url"
+
+	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
@@ -9,42 +12,42 @@ import (
 var (
 	ListWaits = call[ListWaitsInput, fabrictype.Page[fabrictype.Wait]](Operation{
 		Name: "list-waits", Group: "waits", Method: "GET", Path: "/waits",
-		Right: View, Effect: Reads, Bound: true, Query: QueryWaits,
+		Right: api.View, Effect: Reads, Bound: true, Query: QueryWaits,
 		Summary: "List the open waits of all runs",
 	})
 	ListRunWaits = call[ListRunWaitsInput, fabrictype.Page[fabrictype.Wait]](Operation{
 		Name: "list-run-waits", Group: "waits", Method: "GET", Path: "/runs/{flow}/{run}/waits",
-		Right: View, Effect: Reads, Bound: true,
+		Right: api.View, Effect: Reads, Bound: true,
 		Summary: "List the waits of a run and its child runs",
 	})
 	SignalRun = call[SignalRunInput, fabrictype.SignalResult](Operation{
 		Name: "signal-run", Group: "waits", Method: "POST", Path: "/runs/{flow}/{run}/signals",
-		Right: Approve, Effect: Changes, Bound: true,
+		Right: api.Approve, Effect: Changes, Bound: true,
 		Summary: "Answer a wait of a run, by node and step",
 	})
 	SignalToken = call[SignalTokenInput, fabrictype.SignalResult](Operation{
 		Name: "signal-token", Group: "waits", Method: "POST", Path: "/signals",
-		Right: Approve, Effect: Changes, Bound: true,
+		Right: api.Approve, Effect: Changes, Bound: true,
 		Summary: "Answer a wait by its token",
 	})
 	GetTokenWait = call[TokenInput, fabrictype.Wait](Operation{
 		Name: "get-token-wait", Group: "waits", Method: "POST", Path: "/waits/by-token",
-		Right: Approve, Effect: Reads, Bound: true,
+		Right: api.Approve, Effect: Reads, Bound: true,
 		Summary: "Describe the wait that a token belongs to",
 	})
 	ListSignals = call[WaitInput, fabrictype.Page[fabrictype.ReceivedSignal]](Operation{
 		Name: "list-signals", Group: "waits", Method: "GET", Path: "/runs/{flow}/{run}/waits/{wait}/signals",
-		Right: ReadPayloads, Effect: Reads, Bound: true,
+		Right: api.ReadPayloads, Effect: Reads, Bound: true,
 		Summary: "List the signals that a wait has received",
 	})
 	ResumeWait = call[ResumeWaitInput, Empty](Operation{
 		Name: "resume-wait", Group: "waits", Method: "POST", Path: "/runs/{flow}/{run}/waits/{wait}/resume",
-		Right: Operate, Effect: Changes, Bound: true,
+		Right: api.Operate, Effect: Changes, Bound: true,
 		Summary: "End a wait with a payload, without regard to its condition",
 	})
 	CancelWait = call[CancelWaitInput, Empty](Operation{
 		Name: "cancel-wait", Group: "waits", Method: "POST", Path: "/runs/{flow}/{run}/waits/{wait}/cancel",
-		Right: Operate, Effect: Destroys, Bound: true,
+		Right: api.Operate, Effect: Destroys, Bound: true,
 		Summary: "Cancel the node that waits",
 	})
 )
@@ -55,8 +58,9 @@ func waitOperations() []Entry {
 
 // ListWaitsInput selects waits.
 type ListWaitsInput struct {
-	Paging
-	Query Values `json:"-"`
+	// Query has further parameters, which Operation.Query names.
+	Query url.Values `json:"-"`
+	api.Paging
 }
 
 // ListRunWaitsInput selects the waits of a run.
@@ -65,32 +69,17 @@ type ListRunWaitsInput struct {
 	Closed bool `query:"closed" doc:"With those that are over; only open ones if it is absent."`
 }
 
-// SignalBody is a signal.
-type SignalBody struct {
-	Name           string          `json:"name" doc:"Kind of signal, such as approve."`
-	Payload        json.RawMessage `json:"payload,omitempty"`
-	Source         string          `json:"source,omitempty" doc:"Who answers; the name of the principal if it is absent. Another name needs the right to operate."`
-	Category       string          `json:"category,omitempty"`
-	CorrelationID  string          `json:"correlation_id,omitempty"`
-	IdempotencyKey string          `json:"idempotency_key,omitempty" doc:"A second signal with the same key gets the result of the first."`
-}
-
-// SignalRunInput is a signal to a wait by its name.
+// SignalRunInput is the input of an operation with a body.
 type SignalRunInput struct {
 	RunName
-	Body struct {
-		Node string `json:"node"`
-		Step string `json:"step,omitempty"`
-		Wait string `json:"wait,omitempty" doc:"Id of the wait that is answered: no other wait takes the answer, and the audit log has it. Absent for a signal to the latest wait of that name, which may not have begun."`
-		SignalBody
-	}
+	Body struct{ api.SignalRunInput }
 }
 
 // SignalTokenInput is a signal to a wait by its token.
 type SignalTokenInput struct {
 	Body struct {
 		Token string `json:"token"`
-		SignalBody
+		api.SignalBody
 	}
 }
 

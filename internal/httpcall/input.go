@@ -1,4 +1,4 @@
-package httpclient
+package httpcall
 
 import (
 	"encoding"
@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/flowfabric/flowfabric-go/api"
 )
 
 // parts are the parts of a request.
@@ -44,8 +42,8 @@ func (p *parts) add(v reflect.Value) error {
 			}
 		case field.Name == "Body":
 			p.body = value.Interface()
-		case field.Type == reflect.TypeFor[api.Values]():
-			for name, texts := range value.Interface().(api.Values) {
+		case field.Type == reflect.TypeFor[url.Values]():
+			for name, texts := range value.Interface().(url.Values) {
 				p.ask(name, texts)
 			}
 		default:

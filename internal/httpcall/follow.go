@@ -1,4 +1,4 @@
-package httpclient
+package httpcall
 
 import (
 	"bufio"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 )
 
 const (
@@ -29,7 +30,9 @@ var errDropped = errors.New("the connection of the stream ended")
 // Follow yields the events of a stream as they happen, until it ends or ctx does. It connects again where a connection
 // was lost, after the last event that it has yielded, so that none is missing and none is yielded twice. An error ends
 // the sequence: an *api.Problem that is not retryable, such as one with the code events_lost.
-func Follow[In, Event any](ctx context.Context, c *Client, op api.Stream[In, Event], in In) iter.Seq2[Event, error] {
+func Follow[In, Event any](
+	ctx context.Context, c *Caller, op httpapi.Stream[In, Event], in In,
+) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		var zero Event
 		cursor, pause := "", firstPause
@@ -60,7 +63,7 @@ func Follow[In, Event any](ctx context.Context, c *Client, op api.Stream[In, Eve
 
 // read reads a stream over one connection. It reports whether the stream has ended, or the caller wants no more.
 func read[In, Event any](
-	ctx context.Context, c *Client, op api.Stream[In, Event], in In, cursor *string, yield func(Event) bool,
+	ctx context.Context, c *Caller, op httpapi.Stream[In, Event], in In, cursor *string, yield func(Event) bool,
 ) (ended, stopped bool, err error) {
 	request, err := c.request(ctx, op.Operation, in)
 	if err != nil {
