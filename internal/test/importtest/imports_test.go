@@ -226,12 +226,47 @@ var mayImport = map[string][]string{
 	"contract":                       {"contract/internal/backend", "internal/engine"},
 	"contract/internal/contracttest": {},
 	"contract/internal/backend": {
-		"internal/keyspace", "internal/errorcode",
-		"internal/eventkind",
-		"activity", "enginecore", "internal/activityspec", "internal/contractcheck", "internal/contractnode",
-		"internal/enginerpc", "internal/flowgraph", "internal/hashrecord",
-		"internal/engine", "internal/engine/batching", "internal/engine/feeds", "internal/engine/observe",
-		"internal/engine/retry", "internal/sleep", "internal/submit", "fabrictype",
+		"contract/internal/backend/execution", "contract/internal/backend/flows", "contract/internal/backend/keeper",
+		"contract/internal/backend/link", "contract/internal/backend/runs", "contract/internal/backend/signals",
+		"contract/internal/backend/submission", "internal/engine",
+	},
+	"contract/internal/backend/link": {
+		"enginecore", "internal/contractcheck", "internal/contractnode", "internal/engine",
+		"internal/engine/batching", "internal/engine/observe", "internal/engine/retry", "internal/enginerpc",
+		"internal/hashrecord", "internal/keyspace", "internal/sleep",
+	},
+	"contract/internal/backend/flows": {
+		"contract/internal/backend/link", "enginecore", "internal/contractnode", "internal/engine",
+		"internal/engine/batching", "internal/engine/retry", "internal/enginerpc", "internal/flowgraph",
+		"internal/keyspace", "internal/submit",
+	},
+	"contract/internal/backend/execution": {
+		"activity", "contract/internal/backend/flows", "contract/internal/backend/link", "enginecore",
+		"internal/activityspec", "internal/contractcheck", "internal/contractnode", "internal/engine",
+		"internal/engine/batching", "internal/engine/observe", "internal/engine/retry", "internal/enginerpc",
+		"internal/errorcode", "internal/hashrecord", "internal/keyspace", "internal/submit",
+	},
+	"contract/internal/backend/submission": {
+		"contract/internal/backend/execution", "contract/internal/backend/link", "enginecore",
+		"internal/contractcheck", "internal/contractnode", "internal/engine", "internal/engine/batching",
+		"internal/enginerpc", "internal/errorcode", "internal/flowgraph", "internal/hashrecord", "internal/keyspace",
+		"internal/sleep",
+	},
+	"contract/internal/backend/signals": {
+		"contract/internal/backend/execution", "contract/internal/backend/flows", "contract/internal/backend/link",
+		"enginecore", "fabrictype", "internal/contractnode", "internal/engine", "internal/enginerpc",
+		"internal/errorcode", "internal/hashrecord", "internal/keyspace",
+	},
+	"contract/internal/backend/runs": {
+		"contract/internal/backend/flows", "contract/internal/backend/link", "enginecore", "fabrictype",
+		"internal/contractnode", "internal/engine", "internal/engine/feeds", "internal/enginerpc",
+		"internal/eventkind", "internal/hashrecord", "internal/keyspace", "internal/sleep",
+	},
+	"contract/internal/backend/keeper": {
+		"contract/internal/backend/execution", "contract/internal/backend/flows", "contract/internal/backend/link",
+		"enginecore", "internal/contractnode", "internal/engine", "internal/engine/batching",
+		"internal/engine/observe", "internal/engine/retry", "internal/enginerpc", "internal/hashrecord",
+		"internal/keyspace", "internal/sleep",
 	},
 	"internal/contractcheck": {"enginecore", "internal/activityspec", "internal/flowgraph"},
 	"internal/contractnode": {
