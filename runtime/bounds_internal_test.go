@@ -15,4 +15,5 @@ func TestBounds(t *testing.T) {
 	require.EqualValues(t, submit.MaxResult, MaxResult)
 	require.EqualValues(t, submit.MaxRunID, MaxRunID)
 	require.EqualValues(t, answer.MaxPayload, MaxSignalPayload)
+	require.EqualValues(t, submit.MaxMemo, MaxMemo)
 }
