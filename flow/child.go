@@ -6,9 +6,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
-// MaxItems is the maximum number of items of a Map, and the default of MaxMapItems.
-const MaxItems = flowgraph.MaxItems
-
 // Map adds a node that runs an activity once for each item of a list, and returns a reference to the list of the
 // results, in the order of the items. The list is computed at run time, for example by another node. Each item is a
 // separate execution, with its own retries, timeouts, limits and worker. Options for activities apply to each item;
@@ -27,7 +24,7 @@ func Map[I, O, In, Out any](
 	if f == nil || f.b == nil {
 		return Ref[[]O]{}
 	}
-	return refTo[[]O](f.b, f.b.mapNode(name, handlerOf(a), items, flowgraph.MapSpec{MaxItems: MaxItems}, opts))
+	return refTo[[]O](f.b, f.b.mapNode(name, handlerOf(a), items, flowgraph.MapSpec{MaxItems: flowgraph.MaxItems}, opts))
 }
 
 // MapOutcomes is like Map and tolerates failed items: it runs all of them, and its result contains the outcome of each.
@@ -38,7 +35,7 @@ func MapOutcomes[I, O, In, Out any](
 	if f == nil || f.b == nil {
 		return Ref[[]ItemOutcome[O]]{}
 	}
-	outcomes := flowgraph.MapSpec{MaxItems: MaxItems, Outcomes: true}
+	outcomes := flowgraph.MapSpec{MaxItems: flowgraph.MaxItems, Outcomes: true}
 	return refTo[[]ItemOutcome[O]](f.b, f.b.mapNode(name, handlerOf(a), items, outcomes, opts))
 }
 
@@ -87,9 +84,10 @@ func Sub[I, O, In, Out any](
 	return refTo[O](f.b, f.b.flowNode(name, partsOf(def), input, func(*flowgraph.Node) {}, opts))
 }
 
-// MaxMapItems sets the maximum length of a Map's list, at most MaxItems. It applies to nodes of Map and MapOutcomes.
+// MaxMapItems sets the maximum length of a Map's list, at most 10,000, which is the default. It applies to nodes of Map
+// and MapOutcomes.
 func MaxMapItems(n int) NodeOption {
-	return mapOption("MaxMapItems", func(m *flowgraph.MapSpec) { m.MaxItems = n }, n, MaxItems)
+	return mapOption("MaxMapItems", func(m *flowgraph.MapSpec) { m.MaxItems = n }, n, flowgraph.MaxItems)
 }
 
 // ItemsAtOnce bounds how many items of a Map run at a time; items that wait for a signal, a delay or their next attempt

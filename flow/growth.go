@@ -46,7 +46,7 @@ func MapFlowOutcomes[I, O, In, Out any](
 
 // mapping makes a node a map.
 func mapping(outcomes bool) func(*flowgraph.Node) {
-	return func(n *flowgraph.Node) { n.Map = &flowgraph.MapSpec{MaxItems: MaxItems, Outcomes: outcomes} }
+	return func(n *flowgraph.Node) { n.Map = &flowgraph.MapSpec{MaxItems: flowgraph.MaxItems, Outcomes: outcomes} }
 }
 
 // Loop adds a node that runs a flow again and again, and returns a reference to its last result. The first turn gets

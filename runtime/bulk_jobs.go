@@ -371,9 +371,9 @@ func checkBulkSignal(a fabrictype.BulkAction) error {
 			return invalid("signal %q: the payload is not fit: %w", a.Signal, err)
 		}
 	}
-	if len(a.Payload) > MaxSignalPayload {
+	if len(a.Payload) > maxSignalPayload {
 		return invalid("signal %q: payload has %d bytes, at most %d are allowed", a.Signal, len(a.Payload),
-			MaxSignalPayload)
+			maxSignalPayload)
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ type RunError struct {
 	// Category is the category of the failure: a constant of package activity, one that the activity chose, or one that
 	// workers and keepers assign: "plan" for a node of flow.Expand whose plan cannot be run, "too_deep" for a plan that
 	// would be nested deeper than flow.ExpandDepth allows, "too_many_turns" for a flow.Loop whose condition does not
-	// hold after its last turn, "too_large" for a result above MaxResult, "journal_full" for an execution with too many
+	// hold after its last turn, "too_large" for a result above 1 MiB, "journal_full" for an execution with too many
 	// or too large steps and waits, "child_run" for a node whose child run was cancelled, expired, or no longer exists,
 	// and "worker_lost" for a node that lost too many workers. It is empty for a cancelled run, and
 	// activity.CategoryTimeout for an expired one.

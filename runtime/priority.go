@@ -81,8 +81,8 @@ func (r *RunRef) setPriority(ctx context.Context, node string, priority int) err
 }
 
 func checkPriority(priority int) error {
-	if priority < 0 || priority > activity.MaxPriority {
-		return invalid("priority %d: must be 0 to %d", priority, activity.MaxPriority)
+	if priority < 0 || priority > activityspec.MaxPriority {
+		return invalid("priority %d: must be 0 to %d", priority, activityspec.MaxPriority)
 	}
 	return nil
 }

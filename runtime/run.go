@@ -26,7 +26,7 @@ type Run[Out any] struct {
 // engine makes no node eligible before the whole run is stored.
 //
 // The error wraps ErrOtherGraph or ErrOtherInput, which match ErrRunConflict, when the id belongs to another run;
-// ErrTooLarge for an input above MaxInput; or ErrInvalid for an invalid id, actor or tag, for too many tags, and for an
+// ErrTooLarge for an input above 1 MiB; or ErrInvalid for an invalid id, actor or tag, for too many tags, and for an
 // input without the value from which a limit, a budget or FairBy takes its key. Nothing was written then. It wraps
 // enginecore.ErrFull when the server has no room for new work; start the run again later, with the same id.
 func Start[In, Out any](

@@ -17,11 +17,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 )
 
-// Limits of a signal that the client checks before it sends anything.
-const (
-	// MaxSignalPayload is the largest encoded payload of a signal: 64 KiB.
-	MaxSignalPayload = 64 << 10
-)
+// maxSignalPayload is the largest encoded payload of a signal: 64 KiB.
+const maxSignalPayload = 64 << 10
 
 // Signal is a message to a waitpoint.
 type Signal struct {
@@ -178,9 +175,9 @@ func encodePayload(payload any) ([]byte, error) {
 	if err != nil {
 		return nil, invalid("payload of type %T does not encode: %w", payload, err)
 	}
-	if len(data) > MaxSignalPayload {
+	if len(data) > maxSignalPayload {
 		return nil, fmt.Errorf("%w: payload has %d bytes, at most %d are allowed", engine.ErrTooLarge, len(data),
-			MaxSignalPayload)
+			maxSignalPayload)
 	}
 	return data, nil
 }

@@ -148,7 +148,7 @@ func (r *RunRef) readOwnWaitpoints(
 
 // ResumeWait ends a wait of the run without signals, on behalf of an operator: the wait continues as if a signal with
 // that payload, encoded as JSON, had ended it. The error wraps ErrWaitOver when the wait has ended or does not belong
-// to the run, ErrTooLarge for a payload above MaxSignalPayload, or ErrInvalid for one that cannot be encoded or does
+// to the run, ErrTooLarge for a payload above 64 KiB, or ErrInvalid for one that cannot be encoded or does
 // not satisfy the AnswerSchema of a wait for one payload, with a *fabrictype.ValueError that has all its faults.
 func (r *RunRef) ResumeWait(ctx context.Context, w Waitpoint, payload any) error {
 	if r.isIntercepted() {

@@ -253,7 +253,7 @@ func TestMapManyItems(t *testing.T) {
 	t.Parallel()
 	n := 1000
 	if os.Getenv("FLOWFABRIC_SOAK") != "" {
-		n = flow.MaxItems
+		n = 10_000
 	}
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)

@@ -335,7 +335,7 @@ func TestInvalidSchedulesAreRefused(t *testing.T) {
 		_, err = runtime.Schedule(ctx, b.Client, "s", texts, "x", runtime.ScheduleConfig{Every: time.Hour, FireTimeField: "when"})
 		require.ErrorIs(t, err, runtime.ErrInvalid)
 		require.ErrorContains(t, err, `FireTimeField "when": the input is not a JSON object`)
-		big := job{Name: strings.Repeat("x", runtime.MaxInput)}
+		big := job{Name: strings.Repeat("x", 1<<20)}
 		_, err = runtime.Schedule(ctx, b.Client, "s", l.def, big, runtime.ScheduleConfig{Every: time.Hour})
 		require.ErrorIs(t, err, runtime.ErrTooLarge)
 		_, err = runtime.Schedule(ctx, nil, "s", l.def, job{}, runtime.ScheduleConfig{Every: time.Hour})

@@ -63,7 +63,7 @@ func TestStartMany(t *testing.T) {
 			}
 			require.Equal(t, 1, conflicts)
 		}
-		_, err := runtime.StartMany(ctx, b.Client, def, make([]runtime.NewRun[int], runtime.MaxStarts+1))
+		_, err := runtime.StartMany(ctx, b.Client, def, make([]runtime.NewRun[int], 10_001))
 		require.ErrorIs(t, err, runtime.ErrInvalid)
 		require.ErrorContains(t, err, "at most 10000")
 		none, err := runtime.StartMany(ctx, b.Client, def, nil)

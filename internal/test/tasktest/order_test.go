@@ -71,7 +71,7 @@ func TestSetPriority(t *testing.T) {
 		require.ErrorIs(t, single.SetNodePriority(u.Ctx, "nobody", 8), runtime.ErrUnknownNode)
 		require.ErrorIs(t, single.SetNodePriority(u.Ctx, "", 8), runtime.ErrUnknownNode)
 		require.ErrorIs(t, urgent.SetPriority(u.Ctx, -1), runtime.ErrInvalid)
-		require.ErrorIs(t, urgent.SetPriority(u.Ctx, activity.MaxPriority+1), runtime.ErrInvalid)
+		require.ErrorIs(t, urgent.SetPriority(u.Ctx, 9001), runtime.ErrInvalid)
 		require.ErrorIs(t, b.Client.Run("row", "no such run").SetPriority(u.Ctx, 1), runtime.ErrRunNotFound)
 		require.Equal(t, []string{"node", "urgent", "urgent", "urgent", "first"}, u.GoOn(t, 5))
 		require.ErrorIs(t, urgent.SetPriority(u.Ctx, 1), runtime.ErrRunOver)

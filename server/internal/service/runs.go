@@ -206,8 +206,8 @@ func (s *Service) ResumeRun(ctx context.Context, in *api.RunInput) (*api.Empty, 
 
 // SetRunPriority implements api.SetRunPriority.
 func (s *Service) SetRunPriority(ctx context.Context, in *api.PriorityInput) (*api.Empty, error) {
-	if in.Body.Priority > activity.MaxPriority {
-		return nil, faultAt("/priority", "must be at most %d, got: %d", activity.MaxPriority, in.Body.Priority)
+	if in.Body.Priority > activityspec.MaxPriority {
+		return nil, faultAt("/priority", "must be at most %d, got: %d", activityspec.MaxPriority, in.Body.Priority)
 	}
 	return done(s.run(ctx, in.RunName).SetPriority(ctx, in.Body.Priority))
 }
