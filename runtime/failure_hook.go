@@ -172,7 +172,7 @@ func (h *failureHook) handleAll(
 func (h *failureHook) catchUp(ctx context.Context, since time.Time) error {
 	query := RunQuery{
 		States:       []fabrictype.RunState{fabrictype.RunFailed, fabrictype.RunExpired, fabrictype.RunCancelled},
-		FinishedFrom: since, Sort: FirstEndedFirst,
+		FinishedFrom: since, Sort: firstEndedFirst,
 	}
 	for run, err := range h.client.Runs(ctx, query) {
 		if err != nil {

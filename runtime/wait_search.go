@@ -45,24 +45,19 @@ type WaitQuery struct {
 	// bytes.
 	Text string
 	// From (inclusive) and Before (exclusive) bound the time that the waits are ordered by: when they were opened, or
-	// with WaitsDueFirst when they time out.
+	// with "due" when they time out.
 	From, Before time.Time
-	// Sort is the order of the waits. Defaults to WaitsOldestFirst.
-	Sort WaitSort
+	// Sort is the order of the waits: "opened" begins with the wait that was opened first, "-opened" with the one that
+	// was opened last; "due" selects only waits with a timeout that has not passed, and begins with the one that times
+	// out first. Waits of the same millisecond are in the order of their execution ids. Defaults to "opened".
+	Sort string
 }
-
-// WaitSort is an order of waits. Waits of the same millisecond are in the order of their execution ids.
-type WaitSort string
 
 // Orders of waits.
 const (
-	// WaitsOldestFirst begins with the wait that was opened first.
-	WaitsOldestFirst WaitSort = "opened"
-	// WaitsNewestFirst begins with the wait that was opened last.
-	WaitsNewestFirst WaitSort = "-opened"
-	// WaitsDueFirst selects only waits with a timeout that has not passed, and begins with the one that times out
-	// first.
-	WaitsDueFirst WaitSort = "due"
+	waitsOldestFirst = "opened"
+	waitsNewestFirst = "-opened"
+	waitsDueFirst    = "due"
 )
 
 // Waits yields the open waits of all runs that satisfy the query, child runs of maps and sub-flows included, with their
@@ -74,7 +69,7 @@ const (
 // The error matches ErrInvalid for an invalid query, and in contract mode ErrNotInContract.
 func (c *Client) Waits(ctx context.Context, q WaitQuery) iter.Seq2[Waitpoint, error] {
 	return func(yield func(Waitpoint, error) bool) {
-		q.Sort = cmp.Or(q.Sort, WaitsOldestFirst)
+		q.Sort = cmp.Or(q.Sort, waitsOldestFirst)
 		merge, err := c.searchWaits(ctx, q, "")
 		for err == nil {
 			var w Waitpoint
@@ -100,7 +95,7 @@ func (c *Client) ListWaits(
 	if err != nil {
 		return fail(err)
 	}
-	q.Sort = cmp.Or(q.Sort, WaitsOldestFirst)
+	q.Sort = cmp.Or(q.Sort, waitsOldestFirst)
 	merge, err := c.searchWaits(ctx, q, cursor)
 	if err != nil {
 		return fail(err)
@@ -118,7 +113,7 @@ func (c *Client) ListWaits(
 		page.Items = append(page.Items, w)
 	}
 	if reached, done := merge.Reached(); !done {
-		page.Next = reached.Cursor(string(q.Sort))
+		page.Next = reached.Cursor(q.Sort)
 	}
 	return page, nil
 }
@@ -128,7 +123,7 @@ func checkWaits(q WaitQuery) error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, invalid("query of waits: "+format, args...)) }
 	switch q.Sort {
-	case "", WaitsOldestFirst, WaitsNewestFirst, WaitsDueFirst:
+	case "", waitsOldestFirst, waitsNewestFirst, waitsDueFirst:
 	default:
 		fault("sort %q: must be one of opened, -opened, due", q.Sort)
 	}
@@ -170,7 +165,7 @@ func (c *Client) searchWaits(
 		}
 	}
 	s := waitSearch{client: c, index: index, query: q}
-	return partitionmerge.New(c.session.Partitions(), from, q.Sort != WaitsNewestFirst, s.ask), nil
+	return partitionmerge.New(c.session.Partitions(), from, q.Sort != waitsNewestFirst, s.ask), nil
 }
 
 // waitSearch queries partitions for open waits.
@@ -209,7 +204,7 @@ func (s *waitSearch) ask(
 
 func (s *waitSearch) position(w Waitpoint) partitionmerge.Position {
 	at := w.OpenedAt
-	if s.query.Sort == WaitsDueFirst {
+	if s.query.Sort == waitsDueFirst {
 		at = w.TimeoutAt
 	}
 	return partitionmerge.Position{MS: at.UnixMilli(), ID: w.ExecutionID}
@@ -218,7 +213,7 @@ func (s *waitSearch) position(w Waitpoint) partitionmerge.Position {
 func (s *waitSearch) call(q partitionmerge.Question) enginerpc.ListWaitsCall {
 	call := enginerpc.ListWaitsCall{
 		Partition: q.Partition, Order: strings.TrimPrefix(string(s.query.Sort), "-"), Limit: waitsPerCall,
-		NewestFirst: s.query.Sort == WaitsNewestFirst, Namespace: string(s.client.session.Namespace),
+		NewestFirst: s.query.Sort == waitsNewestFirst, Namespace: string(s.client.session.Namespace),
 		FlowName: s.query.Flow, Audience: s.query.Audience, Text: s.query.Text,
 		After: runsearch.WholeFrom(s.query.From), Before: runsearch.LastBefore(s.query.Before),
 	}

@@ -14,7 +14,7 @@ import (
 // purge purges the archived runs whose end is longer ago than PurgeAfter, each only while its end is the archived one.
 // Child runs go with their parents.
 func (w *writer) purge(ctx context.Context) error {
-	query := runtime.RunQuery{Sort: runtime.FirstEndedFirst, FinishedBefore: time.Now().Add(-w.PurgeAfter)}
+	query := runtime.RunQuery{Sort: "finished", FinishedBefore: time.Now().Add(-w.PurgeAfter)}
 	for s, err := range w.client.Runs(ctx, query) {
 		if err != nil {
 			return err

@@ -8,8 +8,6 @@ import (
 	"net/url"
 	"os"
 	"strings"
-
-	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // keyVariable is the variable of the environment that has the key of the model.

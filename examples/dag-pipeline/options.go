@@ -14,8 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 const (

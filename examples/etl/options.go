@@ -10,8 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // options has the values of the command line.

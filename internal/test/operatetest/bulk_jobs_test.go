@@ -166,7 +166,7 @@ func TestBulkActions(t *testing.T) {
 		requireStates(t, b, "wait", map[fabrictype.RunState]int{"running": 3})
 		require.Equal(t, fabrictype.BulkProgress{Skipped: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}))
 		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkCancelPending, Reason: "enough"}))
-		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(runtime.RunQuery{Flow: "wait", Sort: runtime.FirstEndedFirst}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}))
+		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(runtime.RunQuery{Flow: "wait", Sort: "finished"}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}))
 		requireStates(t, b, "wait", map[fabrictype.RunState]int{})
 	})
 }
@@ -370,7 +370,7 @@ func TestBulkJobRateAndStop(t *testing.T) {
 	b, clock := enginetest.WithClock(t)
 	ctx := enginetest.Context(t)
 	startWaiting(t, b, 0, 4)
-	_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{Sort: runtime.OldestFirst}, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "x"},
+	_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{Sort: "created"}, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "x"},
 		runtime.BulkOptions{ID: "slow", Rate: 1.0 / 3600})
 	require.NoError(t, err)
 	_, err = b.Client.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkPause, Reason: "x"}, runtime.BulkOptions{ID: "two", Most: 2})

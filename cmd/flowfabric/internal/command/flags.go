@@ -140,7 +140,7 @@ func declareQuery(flags *pflag.FlagSet) *queryFlags {
 // query returns the query.
 func (q *queryFlags) query(now time.Time) runtime.RunQuery {
 	query := runtime.RunQuery{
-		Flow: q.flow, Tags: q.tags, Text: q.text, Sort: runtime.RunSort(q.order), Children: q.children,
+		Flow: q.flow, Tags: q.tags, Text: q.text, Sort: q.order, Children: q.children,
 		Key: q.key, Queued: q.queued,
 	}
 	for text := range strings.SplitSeq(q.states, ",") {

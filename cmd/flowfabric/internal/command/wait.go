@@ -62,7 +62,7 @@ func (a *App) inboxCommand() *cobra.Command {
 				}
 				return output.List(r.out, waitView, waits.Items)
 			}
-			q.Sort = runtime.WaitSort(sort)
+			q.Sort = sort
 			query := q.Values()
 			waits, more, err := pages(r, api.ListWaits, limit.most(r), func(p api.Paging) api.ListWaitsInput {
 				return api.ListWaitsInput{Paging: p, Query: query}
@@ -80,7 +80,7 @@ func (a *App) inboxCommand() *cobra.Command {
 	c.Flags().Var(tagFlag(q.Tags), "tag", "only waits of runs with this tag; may be given several times")
 	c.Flags().StringVar(&q.Audience, "audience", "", "only waits that ask this audience")
 	c.Flags().StringVar(&q.Text, "text", "", "only waits with this text in their title or question")
-	c.Flags().StringVar(&sort, "sort", string(runtime.WaitsOldestFirst), "opened, -opened or due")
+	c.Flags().StringVar(&sort, "sort", "opened", "opened, -opened or due")
 	limit = declareLimit(c, 50)
 	return c
 }
