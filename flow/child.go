@@ -2,6 +2,7 @@ package flow
 
 import (
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
@@ -41,9 +42,9 @@ func MapOutcomes[I, O, In, Out any](
 
 // ItemOutcome is the outcome of an item of MapOutcomes or MapFlowOutcomes.
 type ItemOutcome[O any] struct {
-	// Outcome is Succeeded, Failed, Cancelled or Expired; of an item of MapFlowOutcomes also Skipped: its run has
+	// Outcome is how the item ended. Of an item of MapFlowOutcomes it may be fabrictype.OutcomeSkipped: its run has
 	// succeeded, and the node that its flow returns was skipped, by a condition for example.
-	Outcome Outcome `json:"outcome"`
+	Outcome fabrictype.Outcome `json:"outcome"`
 	// Value is the result of an item that succeeded, the zero value otherwise.
 	Value O `json:"value,omitzero"`
 	// Reason and Category describe the last failure; if the item is a run, they describe the failure of the node that
@@ -57,7 +58,7 @@ type ItemOutcome[O any] struct {
 // Err returns the failure of the item as an error, in which errors.As and errors.Is find the same errors as in
 // Failure.Err; nil for an item that succeeded. One that was skipped has an error, too, since it has no Value.
 func (o ItemOutcome[O]) Err() error {
-	if o.Outcome == Succeeded || o.Outcome == "" {
+	if o.Outcome == fabrictype.OutcomeSucceeded || o.Outcome == "" {
 		return nil
 	}
 	return &outcomeError{"item", o.Outcome, o.Reason, o.Details}

@@ -34,7 +34,7 @@ func MapFlow[I, O, In, Out any](
 }
 
 // MapFlowOutcomes is like MapFlow and tolerates failed items, as MapOutcomes does. The list has an outcome for each
-// item, in their order; an item whose run succeeds without a result is Skipped.
+// item, in their order; an item whose run succeeds without a result is fabrictype.OutcomeSkipped.
 func MapFlowOutcomes[I, O, In, Out any](
 	f *Builder[In, Out], name string, def *Definition[I, O], items Binding[[]I], opts ...NodeOption,
 ) Ref[[]ItemOutcome[O]] {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
-	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -183,7 +182,7 @@ func (h *failureHook) catchUp(ctx context.Context, since time.Time) error {
 		) {
 			continue
 		}
-		failure := &RunError{Flow: run.Flow, Run: run.Run, Outcome: flow.Outcome(run.State), Node: run.FailedNode}
+		failure := &RunError{Flow: run.Flow, Run: run.Run, Outcome: fabrictype.Outcome(run.State), Node: run.FailedNode}
 		if err := h.handle(ctx, h.client.readFailure(ctx, enginecore.FlowID(run.FlowID), failure)); err != nil {
 			return err
 		}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
-	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
@@ -46,12 +45,12 @@ func (f *Feed) failures(waiting, reading context.Context) iter.Seq2[*RunError, e
 
 // failureOf reads the failure that an event reports.
 func (f *Feed) failureOf(ctx context.Context, event fabrictype.FeedEvent) *RunError {
-	e := &RunError{Flow: event.Flow, Run: event.Run, Outcome: flow.Failed, Node: event.Node}
+	e := &RunError{Flow: event.Flow, Run: event.Run, Outcome: fabrictype.OutcomeFailed, Node: event.Node}
 	switch event.Kind {
 	case fabrictype.EventRunExpired:
-		e.Outcome = flow.Expired
+		e.Outcome = fabrictype.OutcomeExpired
 	case fabrictype.EventRunCancelled:
-		e.Outcome = flow.Cancelled
+		e.Outcome = fabrictype.OutcomeCancelled
 	}
 	return f.client.readFailure(ctx, enginecore.FlowID(event.FlowID), e)
 }

@@ -151,10 +151,10 @@ func TestKeepers_PurgeDueRuns(t *testing.T) {
 		})
 		defs := c.Variety(t)
 		// Their own retention takes precedence over the engine's.
-		own := flow.New[fixture.None, string]("own", flow.Retention(time.Hour), flow.Retention(10*time.Millisecond, flow.Failed))
+		own := flow.New[fixture.None, string]("own", flow.Retention(time.Hour), flow.Retention(10*time.Millisecond, fabrictype.OutcomeFailed))
 		flow.Return(own, c.Nodes(own, "fail")[0])
 		defs["own"] = fixture.DefinitionOf(t, own)
-		kept := flow.New[fixture.None, string]("kept", flow.Retention(time.Hour), flow.Retention(10*time.Millisecond, flow.Failed))
+		kept := flow.New[fixture.None, string]("kept", flow.Retention(time.Hour), flow.Retention(10*time.Millisecond, fabrictype.OutcomeFailed))
 		flow.Return(kept, c.Nodes(kept, "ok")[0])
 		defs["kept"] = fixture.DefinitionOf(t, kept)
 		b.Keeper(t)

@@ -435,7 +435,7 @@ func TestMapFlow(t *testing.T) {
 		outcomes, err := all.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, []int{3}, outcomes[2].Value)
-		require.Equal(t, flow.Failed, outcomes[1].Outcome)
+		require.Equal(t, fabrictype.OutcomeFailed, outcomes[1].Outcome)
 		require.Equal(t, "negative", outcomes[1].Category)
 		b.Settle(t)
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
@@ -96,7 +97,7 @@ func newShop() *shop {
 		flatten: activity.New("flatten", func(_ context.Context, list []flow.ItemOutcome[int]) ([]int, error) {
 			out := make([]int, 0, len(list))
 			for _, o := range list {
-				if o.Outcome == flow.Succeeded {
+				if o.Outcome == fabrictype.OutcomeSucceeded {
 					out = append(out, o.Value)
 				}
 			}

@@ -21,7 +21,7 @@ var mayImport = map[string][]string{
 	"fabrictype": {},
 
 	// The packages for declarations and activities. They compile without the engine.
-	"flow":                  {"activity", "internal/activityspec", "internal/errordetail", "internal/flowgraph"},
+	"flow":                  {"activity", "fabrictype", "internal/activityspec", "internal/errordetail", "internal/flowgraph"},
 	"internal/layout":       {},
 	"activity":              {"fabrictype", "internal/activitycontext", "internal/activityspec", "internal/errordetail", "internal/recordtext"},
 	"activity/activitytest": {"fabrictype", "activity", "internal/activitycontext"},
@@ -109,7 +109,7 @@ var mayImport = map[string][]string{
 	},
 	"internal/worker/child": {
 		"internal/keyspace", "internal/errorcode",
-		"activity", "enginecore", "flow", "internal/activityspec", "internal/engine", "internal/engine/retry",
+		"activity", "enginecore", "fabrictype", "flow", "internal/activityspec", "internal/engine", "internal/engine/retry",
 		"internal/sleep", "internal/enginerpc",
 		"internal/errordetail", "internal/flowgraph", "internal/submit", "internal/worker/attempt",
 		"internal/worker/budget", "internal/worker/completion", "internal/worker/journal", "internal/worker/lease",
@@ -282,7 +282,7 @@ var mayImport = map[string][]string{
 	"internal/activitycontext": {"fabrictype", "internal/activityspec"},
 	"internal/enginelink":      {"enginecore/embedded"},
 	"internal/activityspec":    {"internal/recordtext"},
-	"internal/flowgraph":       {"activity", "internal/layout", "internal/activityspec"},
+	"internal/flowgraph":       {"activity", "fabrictype", "internal/layout", "internal/activityspec"},
 	"internal/hashrecord":      {"enginecore"},
 	"internal/describe":        {"fabrictype", "internal/eventkind"},
 	"internal/eventkind":       {"fabrictype"},

@@ -153,7 +153,7 @@ func TestDescribeAttempts(t *testing.T) {
 		require.NoError(t, err)
 		history := d.Nodes[0].History
 		require.Len(t, history, 3)
-		for i, want := range []fabrictype.AttemptOutcome{fabrictype.AttemptFailed, fabrictype.AttemptFailed, fabrictype.AttemptSucceeded} {
+		for i, want := range []fabrictype.Outcome{fabrictype.OutcomeFailed, fabrictype.OutcomeFailed, fabrictype.OutcomeSucceeded} {
 			require.Equal(t, want, history[i].Outcome)
 			require.Equal(t, i+1, history[i].Number)
 			require.NotEmpty(t, history[i].Worker)
@@ -262,7 +262,7 @@ func TestContractDescribeValues(t *testing.T) {
 			string(d.Input.Bytes()), string(d.Result.Bytes()), string(d.Nodes[0].Input.Bytes()), string(d.Nodes[0].Result.Bytes()),
 		})
 		require.Len(t, d.Nodes[0].History, 1)
-		require.Equal(t, fabrictype.AttemptSucceeded, d.Nodes[0].History[0].Outcome)
+		require.Equal(t, fabrictype.OutcomeSucceeded, d.Nodes[0].History[0].Outcome)
 		n, err := run.DescribeNode(ctx, "n2", runtime.WithValues(0))
 		require.NoError(t, err)
 		require.Equal(t, "3", string(n.Input.Bytes()))
