@@ -33,7 +33,7 @@ func (c *Client) Budget(name fabrictype.BudgetName) *BudgetRef {
 	return &BudgetRef{client: c, name: name}
 }
 
-// Create creates the budget. Its limits apply whatever flows declare for it. The error wraps ErrBudgetExists when the
+// Create creates the budget. Its limits apply whatever flows declare for it. The error wraps ErrConflict when the
 // budget exists, because it was created or used before.
 func (b *BudgetRef) Create(ctx context.Context, config flow.BudgetConfig) error {
 	if err := b.set(ctx, enginerpc.SetBudgetCall{OnlyNew: true}, config); err != nil {
@@ -111,7 +111,7 @@ func (b *BudgetRef) set(ctx context.Context, call enginerpc.SetBudgetCall, confi
 			err = update.Publish(ctx)
 		}
 		if err == nil && reply.Status == enginerpc.StatusAlreadySatisfied {
-			err = submit.ErrBudgetExists
+			err = engine.ErrBudgetExists
 		}
 		return err
 	})
@@ -189,7 +189,7 @@ func (b *BudgetRef) reset(
 	}
 	_, err = core.ResetBudget(ctx, enginerpc.ResetBudgetCall{Partition: p, BudgetID: id, Now: now})
 	if errors.Is(err, enginecore.ErrBudgetNotFound) {
-		err = submit.ErrBudgetNotFound
+		err = engine.ErrBudgetNotFound
 	}
 	if err != nil {
 		return err
@@ -242,7 +242,7 @@ func (b *BudgetRef) remove(
 	}
 }
 
-// Describe returns the state of the budget. The error wraps ErrBudgetNotFound when it was neither created nor used.
+// Describe returns the state of the budget. The error wraps ErrNotFound when it was neither created nor used.
 func (b *BudgetRef) Describe(ctx context.Context) (fabrictype.Budget, error) {
 	core, p, id, err := b.find(ctx)
 	if err != nil {
@@ -250,7 +250,7 @@ func (b *BudgetRef) Describe(ctx context.Context) (fabrictype.Budget, error) {
 	}
 	reply, err := core.GetBudgets(ctx, enginerpc.GetBudgetsCall{Partition: p, BudgetIDs: []enginecore.BudgetID{id}})
 	if err == nil && len(reply.Budgets) == 0 {
-		err = submit.ErrBudgetNotFound
+		err = engine.ErrBudgetNotFound
 	}
 	if err != nil {
 		return fabrictype.Budget{}, fmt.Errorf("budget %s: %w", b.name, err)

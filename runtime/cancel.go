@@ -65,7 +65,7 @@ func (c *Client) actionOf(opts []ActionOption) (action, error) {
 // Cancelling a cancelled run is not an error.
 //
 // The reason has at most 2,048 bytes and no control characters; otherwise the error wraps ErrInvalid. It wraps
-// ErrRunOver when the run has ended otherwise, and ErrRunNotFound when it does not exist.
+// ErrOver when the run has ended otherwise, and ErrNotFound when it does not exist.
 func (r *RunRef) Cancel(ctx context.Context, reason string, opts ...ActionOption) error {
 	return r.cancel(ctx, submit.CancelAll, reason, opts)
 }
@@ -129,8 +129,8 @@ func nodeFault(err error) error {
 // CancelNode cancels one node of the run, whether it waits or runs. Downstream nodes are skipped, or start as their
 // joins allow. The run continues, and ends as cancelled if no node fails. Cancelling a cancelled node is not an error.
 //
-// The reason follows the rules of Cancel. The error wraps ErrInvalid; ErrUnknownNode when the run does not exist or has
-// no such node; ErrNodeOver when the node has ended otherwise; or, in contract mode, ErrNotInContract.
+// The reason follows the rules of Cancel. The error wraps ErrInvalid; ErrNotFound when the run does not exist or has
+// no such node; ErrOver when the node has ended otherwise; or, in contract mode, ErrNotInContract.
 func (r *RunRef) CancelNode(ctx context.Context, node, reason string, opts ...ActionOption) error {
 	if r.isIntercepted() {
 		return r.intercept(ctx, interceptor.CancelNode, node, func(ctx context.Context, r *RunRef) error {

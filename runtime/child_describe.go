@@ -68,12 +68,10 @@ func (c *Client) describeChild(ctx context.Context, child *fabrictype.ChildRun) 
 	return nil
 }
 
-// ErrNoItems is yielded by Items for a node that is not a map, or a map that has not started.
-var ErrNoItems = errors.New("node has no items")
-
 // Items yields the items of a map node in the order of the list, beginning at the index from. It reads them in pages,
 // so changes during the iteration may be included in part. The items of an empty list are none, without an error. An
-// error is yielded last. It wraps ErrRunNotFound, ErrUnknownNode, ErrNoItems, or in contract mode ErrNotInContract.
+// error is yielded last. It wraps ErrNotFound, also for a node that is not a map and for a map that has not started, or
+// in contract mode ErrNotInContract.
 func (r *RunRef) Items(ctx context.Context, node string, from int) iter.Seq2[fabrictype.MapItem, error] {
 	return func(yield func(fabrictype.MapItem, error) bool) {
 		if err := r.ready(ctx); err != nil {
@@ -116,13 +114,13 @@ func (r *RunRef) childOf(ctx context.Context, node string) (*fabrictype.ChildRun
 		spec := d.graph.Node(node)
 		switch {
 		case spec == nil || spec.Map == nil:
-			return nil, fmt.Errorf("%w: the node is not a map", ErrNoItems)
+			return nil, fmt.Errorf("%w: the node is not a map", engine.ErrNoItems)
 		case n.Child != nil:
 			return n.Child, nil
 		case n.State == fabrictype.NodeSucceeded:
 			return nil, nil
 		}
-		return nil, fmt.Errorf("%w: the node is %s", ErrNoItems, n.State)
+		return nil, fmt.Errorf("%w: the node is %s", engine.ErrNoItems, n.State)
 	}
 	return nil, engine.ErrUnknownNode
 }

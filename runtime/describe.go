@@ -61,7 +61,7 @@ const describePage = 200
 
 // Describe returns the state of the run, its nodes and its budgets; options add values, attempts, or select one page of
 // the nodes. It reads runs of more than 200 nodes in several calls, and waits, pauses, budgets, child runs, values and
-// attempts in further calls, so changes during Describe may be included in part. The error wraps ErrRunNotFound when
+// attempts in further calls, so changes during Describe may be included in part. The error wraps ErrNotFound when
 // the run does not exist, and ErrInvalid for an option that is out of bounds.
 func (r *RunRef) Describe(ctx context.Context, opts ...DescribeOption) (*RunDescription, error) {
 	if err := r.ready(ctx); err != nil {

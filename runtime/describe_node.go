@@ -16,7 +16,7 @@ import (
 
 // DescribeNode returns the state of one node as Describe does, with its attempts, and with its input and result if
 // WithValues is set: up to describe.MaxSumBytes of each, since an input may be composed of many results. Other options
-// do not matter. The error wraps ErrRunNotFound, ErrUnknownNode when the run has no such node, or ErrInvalid for an
+// do not matter. The error wraps ErrNotFound, also when the run has no such node, or ErrInvalid for an
 // option that is out of bounds.
 func (r *RunRef) DescribeNode(ctx context.Context, node string, opts ...DescribeOption) (*fabrictype.Node, error) {
 	if err := r.ready(ctx); err != nil {

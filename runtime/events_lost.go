@@ -8,9 +8,13 @@ import (
 	"strings"
 )
 
-// EventsLostError names the nodes of a run of which events are gone, since the run had more than the engine keeps.
+// EventsLostError is yielded by Watch when events after the given id, or the last yielded one, are gone: the run had
+// more than the engine keeps, or the server has lost its latest writes. All events that are left follow, so some may be
+// yielded a second time. Feed.Events yields it when the reader was too slow. errors.Is reports each *EventsLostError as
+// equal to any other.
 type EventsLostError struct {
-	// Gone is how many events are gone, by node, of up to 100 nodes; "" is the run itself.
+	// Gone is how many events are gone, by node, of up to 100 nodes; "" is the run itself. It is empty when that is not
+	// known.
 	Gone map[string]int
 }
 
@@ -34,5 +38,14 @@ func (e *EventsLostError) Error() string {
 		}
 		parts = append(parts, fmt.Sprintf("%d of %s", e.Gone[node], name))
 	}
-	return strings.Join(parts, ", ")
+	if len(parts) == 0 {
+		return "events were dropped"
+	}
+	return "events were dropped: " + strings.Join(parts, ", ")
+}
+
+// Is reports whether target is an *EventsLostError.
+func (e *EventsLostError) Is(target error) bool {
+	_, same := target.(*EventsLostError)
+	return same
 }

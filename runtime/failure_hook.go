@@ -150,7 +150,7 @@ func (h *failureHook) handleAll(
 ) error {
 	for failure, err := range feed.failures(waiting, ctx) {
 		switch {
-		case errors.Is(err, ErrEventsLost):
+		case errors.Is(err, &EventsLostError{}):
 			err = h.catchUp(ctx, stored.Add(-failureHookMargin))
 		case err != nil && waiting.Err() != nil:
 			return ctx.Err()

@@ -60,7 +60,7 @@ func (f *NodeFailure) details() []errordetail.Detail {
 
 // RunError describes a run that did not succeed. It matches ErrRunFailed, ErrRunCancelled or ErrRunExpired, and the
 // errors that the NodeFailure of its Node matches, except errors that a call which waits for the run returns for
-// itself: errors of the connection and of contexts, ErrInvalid, ErrNoResult and ErrRunNotFound.
+// itself: errors of the connection and of contexts, ErrInvalid, ErrNoResult and ErrNotFound.
 type RunError struct {
 	Flow, Run string
 	// Outcome is fabrictype.OutcomeFailed, OutcomeCancelled or OutcomeExpired.

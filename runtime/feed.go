@@ -89,7 +89,7 @@ func (f *Feed) Close() { f.listener.Close() }
 // and of all runs of one partition, come in their order. All feeds of an engine have one reader.
 //
 // If events were dropped, because the reader was away for longer than the engine keeps them, or the server has lost its
-// latest writes, Events yields ErrEventsLost and continues with the oldest that is left, so some may be yielded a
+// latest writes, Events yields an *EventsLostError and continues with the oldest that is left, so some may be yielded a
 // second time. Any other error ends the iteration; it matches enginecore.ErrClosed when the client or the engine is
 // closed.
 func (f *Feed) Events(ctx context.Context) iter.Seq2[fabrictype.FeedEvent, error] {
@@ -110,7 +110,7 @@ func (f *Feed) Events(ctx context.Context) iter.Seq2[fabrictype.FeedEvent, error
 				return
 			}
 			f.left = page
-			if page.Lost && !yield(fabrictype.FeedEvent{}, fmt.Errorf("feed of runs: %w", ErrEventsLost)) {
+			if page.Lost && !yield(fabrictype.FeedEvent{}, fmt.Errorf("feed of runs: %w", &EventsLostError{})) {
 				return
 			}
 		}

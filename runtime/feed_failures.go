@@ -18,7 +18,7 @@ import (
 //
 // A *RunError is as Run.Result returns it. If the run was run again or purged since, or could not be read, it has only
 // the data of the event: the run, its outcome, and the node that failed first. Errors are the errors of Events, with a
-// nil failure; after ErrEventsLost the iteration continues.
+// nil failure; after an *EventsLostError the iteration continues.
 func (f *Feed) Failures(ctx context.Context) iter.Seq2[*RunError, error] { return f.failures(ctx, ctx) }
 
 // failures is Failures that waits for events until waiting ends, and reads the failures of those that have come until

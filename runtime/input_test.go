@@ -47,10 +47,10 @@ func TestRunIDs(t *testing.T) {
 		require.Equal(t, 3, out)
 
 		_, err = runtime.Start(ctx, b.Client, def, 2, runtime.WithID("one"))
-		require.ErrorIs(t, err, runtime.ErrRunConflict)
+		require.ErrorIs(t, err, engine.ErrRunConflict)
 		require.ErrorContains(t, err, "input")
 		_, err = runtime.Start(ctx, b.Client, fixture.ChainOf(t, a, 3), 1, runtime.WithID("one"))
-		require.ErrorIs(t, err, runtime.ErrRunConflict)
+		require.ErrorIs(t, err, engine.ErrRunConflict)
 		require.ErrorContains(t, err, "graph")
 
 		_, err = runtime.Start(ctx, b.Client, def, 1, runtime.WithID(strings.Repeat("x", 257)))
@@ -65,11 +65,11 @@ func TestRunIDs(t *testing.T) {
 		unknown, err := runtime.Attach(b.Client.Run(def.Name(), "never started"), def)
 		require.NoError(t, err)
 		_, err = unknown.Result(ctx)
-		require.ErrorIs(t, err, runtime.ErrRunNotFound)
+		require.ErrorIs(t, err, engine.ErrRunNotFound)
 		_, err = unknown.Describe(ctx)
-		require.ErrorIs(t, err, runtime.ErrRunNotFound)
-		require.ErrorIs(t, unknown.Cancel(ctx, ""), runtime.ErrRunNotFound)
-		require.ErrorIs(t, run.Cancel(ctx, ""), runtime.ErrRunOver)
+		require.ErrorIs(t, err, engine.ErrRunNotFound)
+		require.ErrorIs(t, unknown.Cancel(ctx, ""), engine.ErrRunNotFound)
+		require.ErrorIs(t, run.Cancel(ctx, ""), engine.ErrRunOver)
 		b.Settle(t)
 	})
 }
@@ -101,7 +101,7 @@ func TestTooLarge(t *testing.T) {
 		_, err = runtime.Start(ctx, b.Client, def, strings.Repeat("x", 1<<20-1), runtime.WithID("large"))
 		require.ErrorIs(t, err, runtime.ErrTooLarge)
 		_, err = b.Client.Run("grow", "large").Describe(ctx)
-		require.ErrorIs(t, err, runtime.ErrRunNotFound, "nothing is written for a refused input")
+		require.ErrorIs(t, err, engine.ErrRunNotFound, "nothing is written for a refused input")
 
 		most := strings.Repeat("x", 1<<20-2)
 		run, err := runtime.Start(ctx, b.Client, def, most)

@@ -12,13 +12,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// ErrNoValue is returned by RunRef.Value when the node has published no value under the key.
-var ErrNoValue = errors.New("no live value")
-
 // Value returns the value that the function of a node has published last under a key, by activity.Publish, while the
 // node runs or later. For an item of a map, use the child run (Node.Child).
 //
-// The error wraps ErrNoValue; ErrUnknownNode; ErrRunNotFound; ErrInvalid for a key that is not a valid name; or
+// The error wraps ErrNotFound for the run, the node or the value; ErrInvalid for a key that is not a valid name; or
 // ErrNotInContract.
 func (r *RunRef) Value(ctx context.Context, node, key string) (fabrictype.LiveValue, error) {
 	if err := r.ready(ctx); err != nil {
@@ -52,7 +49,7 @@ func (r *RunRef) liveValue(ctx context.Context, node, key string) (fabrictype.Li
 	case err != nil:
 		return fabrictype.LiveValue{}, err
 	case !reply.Has:
-		return fabrictype.LiveValue{}, ErrNoValue
+		return fabrictype.LiveValue{}, engine.ErrNoValue
 	}
 	return fabrictype.LiveValue{
 		Key: key, At: reply.At, Attempt: int(reply.Attempt) + 1, Size: len(reply.Value), JSON: reply.Value,

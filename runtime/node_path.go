@@ -12,7 +12,7 @@ import (
 
 // atPath returns the run and the name of the node that a path leads to. A path is the name of a node, or the names of
 // nodes with child runs and then of a node of the last one, with slashes between: "send/item-3". The error wraps
-// ErrUnknownNode for a node that does not exist, or that has no child run, or none yet.
+// ErrNotFound for a node that does not exist, or that has no child run, or none yet.
 func (r *RunRef) atPath(ctx context.Context, path string) (at *RunRef, node string, err error) {
 	at, node = r, path
 	for {

@@ -11,7 +11,7 @@ import (
 
 // Pause keeps the nodes of the run from starting until Resume. Running functions, delays, signals and the deadline of
 // the run continue. Pausing a paused run is not an error, and changes neither its reason nor its actor. The reason
-// follows the rules of Cancel. The error wraps ErrInvalid, ErrRunNotFound, ErrRunOver when the run has ended, or in
+// follows the rules of Cancel. The error wraps ErrInvalid, ErrNotFound, ErrOver when the run has ended, or in
 // contract mode ErrNotInContract.
 func (r *RunRef) Pause(ctx context.Context, reason string, opts ...ActionOption) error {
 	if r.isIntercepted() {

@@ -17,7 +17,7 @@ import (
 // position in the queue at once; running nodes use the new priority for their next attempt. A rerun keeps the priority.
 //
 // Large runs and child runs are changed in several steps; after an error, repeat the call. A map or sub-flow that
-// starts during the call may keep the old priority. The error wraps ErrInvalid, ErrRunNotFound, ErrRunOver, or in
+// starts during the call may keep the old priority. The error wraps ErrInvalid, ErrNotFound, ErrOver, or in
 // contract mode ErrNotInContract.
 func (r *RunRef) SetPriority(ctx context.Context, priority int) error {
 	if r.isIntercepted() {
@@ -35,7 +35,7 @@ func (r *RunRef) SetPriority(ctx context.Context, priority int) error {
 }
 
 // SetNodePriority changes the priority of one node of the run, as SetPriority does for all. The error may also wrap
-// ErrUnknownNode or ErrNodeOver.
+// ErrNotFound or ErrOver.
 func (r *RunRef) SetNodePriority(ctx context.Context, node string, priority int) error {
 	if r.isIntercepted() {
 		return r.intercept(ctx, interceptor.SetPriority, node, func(ctx context.Context, r *RunRef) error {

@@ -12,7 +12,7 @@ import (
 // child runs. Of more than 1,000 child runs, and of those that are still ending, keepers delete the rest shortly after.
 // If the call is interrupted, repeat it. The run id can be used again afterwards; while former child runs are left,
 // maps and sub-flows of the new run can fail or take the results of those. The error wraps ErrRunOpen while a node of
-// the run is open, ErrRunNotFound, or in contract mode ErrNotInContract.
+// the run is open, ErrNotFound, or in contract mode ErrNotInContract.
 func (r *RunRef) Purge(ctx context.Context) error { return r.purge(ctx, time.Time{}) }
 
 // PurgeIfClosedAt is Purge for a program that decides by a description or a summary that it has read: it purges the run

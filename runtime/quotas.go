@@ -13,12 +13,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
-
-// ErrLimitNotFound is returned by LimitRef.Describe for a limit that no node has used and that was not set.
-var ErrLimitNotFound = errors.New("limit not found")
 
 // Limits returns the state of the limits of the client's namespace that are in use or were set, sorted by name and key.
 func (c *Client) Limits(ctx context.Context) ([]fabrictype.Limit, error) {
@@ -72,7 +70,7 @@ type LimitRef struct {
 // need not be in use.
 func (c *Client) Limit(name, key string) *LimitRef { return &LimitRef{client: c, name: name, key: key} }
 
-// Describe returns the state of the limit. The error matches ErrLimitNotFound if no node has used the limit and it was
+// Describe returns the state of the limit. The error matches ErrNotFound if no node has used the limit and it was
 // not set.
 func (l *LimitRef) Describe(ctx context.Context) (fabrictype.Limit, error) {
 	if err := l.client.ready(ctx); err != nil {
@@ -89,7 +87,7 @@ func (l *LimitRef) Describe(ctx context.Context) (fabrictype.Limit, error) {
 	call := enginerpc.QuotaStateCall{Partition: partition, QuotaPolicyID: id}
 	reply, err := l.client.session.Core.QuotaState(ctx, call)
 	if err == nil && len(reply.Quotas) == 0 {
-		err = ErrLimitNotFound
+		err = engine.ErrLimitNotFound
 	}
 	if err != nil {
 		return fabrictype.Limit{}, fmt.Errorf("limit %q of %q: %w", l.name, l.key, err)

@@ -35,8 +35,8 @@ func checkScope(s fabrictype.RerunScope) error {
 // the whole time of its deadline. A node keeps its previous result until it succeeds again. Each node can be run again
 // ten times. Run.Result waits for the new end.
 //
-// The error wraps ErrRunOpen while the run is not over, ErrRunNotFound, ErrUnknownNode for a node that the run does not
-// have, ErrInvalid for an invalid scope, ErrNothingToRerun when the scope has no nodes, ErrRerunLimit, or in contract
+// The error wraps ErrRunOpen while the run is not over, ErrNotFound for the run or the node of the scope,
+// ErrInvalid for an invalid scope, ErrNothingToRerun when the scope has no nodes, ErrRerunLimit, or in contract
 // mode ErrNotInContract; nothing has been changed then. Keepers complete a call that was interrupted later. With
 // WithRequestID it can be repeated.
 func (r *RunRef) Rerun(ctx context.Context, scope fabrictype.RerunScope, opts ...ActionOption) error {

@@ -15,7 +15,7 @@ import (
 // use, as long as its client is open.
 //
 // The error of every call wraps ErrInvalid when the id is not valid, enginecore.ErrClosed when the client or the engine
-// is closed, and, unless its comment states otherwise, ErrRunNotFound when the run does not exist.
+// is closed, and, unless its comment states otherwise, ErrNotFound when the run does not exist.
 type RunRef struct {
 	client    *Client
 	flow, id  string
@@ -95,8 +95,8 @@ func (r *RunRef) errorf(doing string, err error) error {
 	return fmt.Errorf("%s run %s of flow %s: %w", doing, r.id, r.flow, err)
 }
 
-// executionID returns the id under which the engine runs a node. Its error wraps ErrUnknownNode when the run has no
-// such node, and ErrRunNotFound when the run does not exist.
+// executionID returns the id under which the engine runs a node. Its error wraps ErrNotFound when the run or the
+// node does not exist.
 func (r *RunRef) executionID(ctx context.Context, node string) (enginecore.ExecutionID, error) {
 	store, err := r.client.session.Library("stored graphs")
 	if err != nil { // the run was created node by node

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
@@ -30,7 +31,7 @@ func (s *ScheduleRef) Describe(ctx context.Context) (*fabrictype.Schedule, error
 		return fail(err)
 	}
 	if r.State.Deleting {
-		return fail(ErrScheduleNotFound)
+		return fail(engine.ErrScheduleNotFound)
 	}
 	d, err := s.client.describeSchedule(ctx, r, history)
 	if err != nil {

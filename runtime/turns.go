@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -13,11 +12,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// ErrNoTurns is returned by Turns for a node that is not a loop.
-var ErrNoTurns = errors.New("node has no turns")
-
 // Turns returns the turns of a node of flow.Loop so far, the first one first; the last one may be running. The error
-// wraps ErrRunNotFound, ErrUnknownNode, ErrNoTurns, or in contract mode ErrNotInContract.
+// wraps ErrNotFound, also for a node that is not a loop, or in contract mode ErrNotInContract.
 func (r *RunRef) Turns(ctx context.Context, node string) ([]fabrictype.Turn, error) {
 	if err := r.ready(ctx); err != nil {
 		return nil, err
@@ -43,7 +39,7 @@ func (r *RunRef) turns(ctx context.Context, node string) ([]fabrictype.Turn, err
 			continue
 		}
 		if spec := d.specs[node]; spec == nil || spec.Loop == nil {
-			return nil, ErrNoTurns
+			return nil, engine.ErrNoTurns
 		}
 		return r.client.describeTurns(ctx, n, d.kept[node])
 	}

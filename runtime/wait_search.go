@@ -279,7 +279,7 @@ func (c *Client) Waitpoint(ctx context.Context, token activity.Token) (Waitpoint
 }
 
 // ReceivedSignals yields the signals that a waitpoint of the run has received, also signals that did not count, in the
-// order of their arrival, with their senders and payloads. An error ends the sequence: it matches ErrWaitOver if the
+// order of their arrival, with their senders and payloads. An error ends the sequence: it matches ErrOver if the
 // run no longer has the waitpoint, and in contract mode ErrNotInContract.
 func (r *RunRef) ReceivedSignals(ctx context.Context, w Waitpoint) iter.Seq2[fabrictype.ReceivedSignal, error] {
 	return func(yield func(fabrictype.ReceivedSignal, error) bool) {
@@ -306,7 +306,7 @@ func (r *RunRef) ReceivedSignals(ctx context.Context, w Waitpoint) iter.Seq2[fab
 		for {
 			reply, err := index.ReadWaitpoint(ctx, call)
 			if errors.Is(err, enginecore.ErrExecutionNotFound) || errors.Is(err, enginecore.ErrWaitpointNotFound) {
-				err = fmt.Errorf("%w: %w", ErrWaitOver, err)
+				err = fmt.Errorf("%w: %w", engine.ErrWaitOver, err)
 			}
 			if err != nil {
 				fail(err)

@@ -26,21 +26,13 @@ const (
 // errEnough ends an iteration whose reader has stopped.
 var errEnough = errors.New("the reader has stopped")
 
-// ErrEventsLost is yielded by Watch when events after the given id, or the last yielded one, are gone: the run had more
-// than the engine keeps, which a *EventsLostError counts, or the server has lost its latest writes. All events that are
-// left follow, so some may be yielded a second time.
-var ErrEventsLost = errors.New("events were dropped")
-
 // lostError returns the error of a reply after which events are missing.
 func lostError(gone []enginerpc.GoneEvents) error {
-	if len(gone) == 0 {
-		return ErrEventsLost
-	}
 	lost := &EventsLostError{Gone: make(map[string]int, len(gone))}
 	for _, g := range gone {
 		lost.Gone[g.Node] = int(g.Events)
 	}
-	return fmt.Errorf("%w: %w", ErrEventsLost, lost)
+	return lost
 }
 
 // Watch yields the events of the run in order and without gaps, as they happen, until the run is over or ctx ends. It
@@ -50,11 +42,11 @@ func lostError(gone []enginerpc.GoneEvents) error {
 // reader misses no event. OpenConfig.MaxWatches bounds the number of active calls.
 //
 // The engine keeps the last 20,000 events of a run, or some more, and the first of each node of those before: 32 of
-// them, or at least 4 in a run of very many nodes. If some after the given id are missing, Watch yields ErrEventsLost
-// where they were, and continues. Any other error ends the iteration. It wraps ErrRunNotFound, also when the run is
-// purged during the call; ErrCursor for a text that is the id of no event; enginecore.ErrClosed when the client or the
-// engine is closed; or ErrTooManyWatches. In contract mode, Watch derives events from the states of the nodes, once per
-// poll interval.
+// them, or at least 4 in a run of very many nodes. If some after the given id are missing, Watch yields an
+// *EventsLostError where they were, and continues. Any other error ends the iteration. It wraps ErrNotFound, also when
+// the run is purged during the call; ErrCursor for a text that is the id of no event; enginecore.ErrClosed when the
+// client or the engine is closed; or ErrTooManyWatches. In contract mode, Watch derives events from the states of the
+// nodes, once per poll interval.
 func (r *RunRef) Watch(ctx context.Context, after string) iter.Seq2[fabrictype.Event, error] {
 	return func(yield func(fabrictype.Event, error) bool) {
 		if err := r.ready(ctx); err != nil {

@@ -125,7 +125,7 @@ func (s *Submitter) checkBudgets(ctx context.Context, plan *RunPlan) error {
 		}
 		states, err := ReadBudgets(ctx, s.session.Core, []StoredBudget{*b})
 		if err == nil && states[0] == nil {
-			err = fmt.Errorf("budget %s: %w", fabrictype.BudgetName{Name: b.Name, Key: b.Key}, ErrBudgetNotFound)
+			err = fmt.Errorf("budget %s: %w", fabrictype.BudgetName{Name: b.Name, Key: b.Key}, engine.ErrBudgetNotFound)
 		}
 		if err != nil {
 			return fmt.Errorf("start run %s of flow %s: %w", plan.Run, plan.Flow, err)

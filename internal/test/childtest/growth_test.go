@@ -97,9 +97,9 @@ func TestLoop(t *testing.T) {
 			require.Equal(t, 6<<i, got)
 		}
 		_, err = run.Turns(ctx, "none")
-		require.ErrorIs(t, err, runtime.ErrUnknownNode)
+		require.ErrorIs(t, err, engine.ErrUnknownNode)
 		_, err = b.Client.Run("turn", turns[0].Run).Turns(ctx, "add")
-		require.ErrorIs(t, err, runtime.ErrNoTurns)
+		require.ErrorIs(t, err, engine.ErrNoTurns)
 		continued := 0
 		for e, err := range run.Watch(ctx, "") {
 			require.NoError(t, err)

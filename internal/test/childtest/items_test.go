@@ -79,10 +79,10 @@ func TestMapWhileItWaits(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []int{2, 4, 6, 8}, out)
 		for _, err := range b.Client.Run("mapping", "r").Items(ctx, "list", 0) {
-			require.ErrorIs(t, err, runtime.ErrNoItems)
+			require.ErrorIs(t, err, engine.ErrNoItems)
 		}
 		for _, err := range b.Client.Run("mapping", "r").Items(ctx, "nope", 0) {
-			require.ErrorIs(t, err, runtime.ErrUnknownNode)
+			require.ErrorIs(t, err, engine.ErrUnknownNode)
 		}
 		b.Settle(t)
 	})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -46,7 +47,7 @@ func TestStartMany(t *testing.T) {
 					require.Nil(t, s.Run)
 				case 11, 12:
 					if s.Err != nil {
-						require.ErrorIs(t, s.Err, runtime.ErrRunConflict)
+						require.ErrorIs(t, s.Err, engine.ErrRunConflict)
 						conflicts++
 					}
 				default:

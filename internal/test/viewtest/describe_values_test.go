@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/describe"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -87,9 +88,9 @@ func checkValues(t *testing.T, b *enginetest.Bench, def *flow.Definition[json.Ra
 	require.Equal(t, raw, string(n.Input.Bytes()))
 	require.Len(t, n.History, 1)
 	_, err = run.DescribeNode(ctx, "nobody")
-	require.ErrorIs(t, err, runtime.ErrUnknownNode)
+	require.ErrorIs(t, err, engine.ErrUnknownNode)
 	_, err = b.Client.Run("values", "none").DescribeNode(ctx, "first")
-	require.ErrorIs(t, err, runtime.ErrRunNotFound)
+	require.ErrorIs(t, err, engine.ErrRunNotFound)
 	plain, err := run.Describe(ctx)
 	require.NoError(t, err)
 	require.Nil(t, plain.Input)

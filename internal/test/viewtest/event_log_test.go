@@ -242,7 +242,7 @@ func TestEventsLost(t *testing.T) {
 			lost, seen := 0, from
 			for event, err := range run.Watch(ctx, after) {
 				if err != nil {
-					require.ErrorIs(t, err, runtime.ErrEventsLost)
+					require.ErrorIs(t, err, &runtime.EventsLostError{})
 					var gone *runtime.EventsLostError
 					require.ErrorAs(t, err, &gone)
 					require.Equal(t, map[string]int{"": 270}, gone.Gone)

@@ -231,7 +231,7 @@ func TestAnswerSchemaMustBeOne(t *testing.T) {
 		require.ErrorContains(t, err, "answer schema: schema is not usable: "+want)
 	}
 	_, err = b.Client.Run("bad", "x").Describe(enginetest.Context(t))
-	require.ErrorIs(t, err, runtime.ErrRunNotFound)
+	require.ErrorIs(t, err, engine.ErrRunNotFound)
 
 	_, err = build(`{`, activity.Title("a\nb"), activity.Audience("x", "x"), activity.Audience(""))
 	for _, part := range []string{"answer schema is not JSON", "title", `"x" is named twice`, "name 3 is empty"} {
@@ -284,7 +284,7 @@ func TestReceivedSignals(t *testing.T) {
 		other, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("other"))
 		require.NoError(t, err)
 		for s, err := range b.Client.Run("vote", "other").ReceivedSignals(ctx, w) {
-			require.ErrorIs(t, err, runtime.ErrWaitOver, "%v", s)
+			require.ErrorIs(t, err, engine.ErrWaitOver, "%v", s)
 		}
 		require.NoError(t, other.Cancel(ctx, ""))
 		require.NoError(t, run.Cancel(ctx, ""))

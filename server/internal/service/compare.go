@@ -5,7 +5,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
-	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
@@ -16,7 +16,7 @@ func (s *Service) CompareRuns(ctx context.Context, in *api.CompareRunsInput) (*f
 		flow = in.OtherFlow
 	}
 	if !login.From(ctx).Sees(flow) {
-		return nil, runtime.ErrRunNotFound
+		return nil, engine.ErrRunNotFound
 	}
 	return s.run(ctx, in.RunName).Diff(ctx, s.client.Run(flow, in.OtherRun))
 }

@@ -109,7 +109,7 @@ func waitForEnd(ctx context.Context, run *runtime.RunRef, wait time.Duration) er
 	defer cancel()
 	for _, err := range run.Watch(ctx, "") {
 		switch {
-		case err == nil || errors.Is(err, runtime.ErrEventsLost):
+		case err == nil || errors.Is(err, &runtime.EventsLostError{}):
 		case ctx.Err() != nil:
 			return nil
 		default:
@@ -124,7 +124,7 @@ func (s *Service) FollowRun(ctx context.Context, in *api.FollowRunInput) (Items[
 	run := s.run(ctx, in.RunName)
 	return func(yield func(Item[fabrictype.Event], error) bool) {
 		for e, err := range run.Watch(ctx, in.Cursor()) {
-			if in.Cursor() == "" && errors.Is(err, runtime.ErrEventsLost) {
+			if in.Cursor() == "" && errors.Is(err, &runtime.EventsLostError{}) {
 				continue // a client without a cursor begins with the oldest event that is left
 			}
 			if err != nil {
