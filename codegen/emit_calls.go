@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// emitCalls writes the call and reply types, codecs and methods of the functions of one Lua file.
+// emitCalls writes the call and reply types, codecs and methods of the functions of one folder of Lua files.
 func emitCalls(plans []*plan) (string, error) {
 	var g goSource
 	for _, p := range plans {

@@ -178,10 +178,10 @@ func generate(files []sourceFile, last build) (map[string]string, error) {
 	outputs[buildFile] = goHeader + fmt.Sprintf("package lualib\n\nconst build = %q\n", id)
 
 	plans := makePlans(l)
-	domains := map[string][]*plan{}
+	folders := map[string][]*plan{}
 	for _, x := range plans {
-		domain := strings.TrimSuffix(filepath.Base(x.pos.file), ".lua")
-		domains[domain] = append(domains[domain], x)
+		folder := path.Dir(strings.TrimPrefix(x.pos.file, "lua/"))
+		folders[folder] = append(folders[folder], x)
 	}
 	var errs []error
 	add := func(path string) func(string, error) {
@@ -199,8 +199,8 @@ func generate(files []sourceFile, last build) (map[string]string, error) {
 	add(rpcFolder + "/texts_gen.go")(emitTexts(l))
 	add(rpcFolder + "/texts_gen_test.go")(emitTextsTest(l))
 	add(rpcFolder + "/calls_gen.go")(emitShared(l, plans))
-	for _, domain := range slices.Sorted(maps.Keys(domains)) {
-		add(rpcFolder + "/calls_" + domain + "_gen.go")(emitCalls(domains[domain]))
+	for _, folder := range slices.Sorted(maps.Keys(folders)) {
+		add(rpcFolder + "/calls_" + strings.ReplaceAll(folder, "/", "_") + "_gen.go")(emitCalls(folders[folder]))
 	}
 	add(rpcFolder + "/calls_gen_test.go")(emitGolden(plans))
 	add(rowFolder + "/layout_gen.go")(emitGoRows(l))

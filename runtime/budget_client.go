@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
+	"github.com/flowfabric/flowfabric-go/internal/budgets"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
@@ -255,7 +256,7 @@ func (b *BudgetRef) Describe(ctx context.Context) (fabrictype.Budget, error) {
 	if err != nil {
 		return fabrictype.Budget{}, fmt.Errorf("budget %s: %w", b.name, err)
 	}
-	s := readBudgetState(reply.Budgets[0])
+	s := budgets.Read(reply.Budgets[0])
 	name := b.name
 	name.FlowID = s.FlowID
 	s.BudgetName = name
@@ -281,7 +282,7 @@ func (c *Client) Budgets(ctx context.Context) ([]fabrictype.Budget, error) {
 			}
 			for _, b := range reply.Budgets {
 				if b.Namespace == string(c.session.Namespace) {
-					byID[b.BudgetID] = readBudgetState(b)
+					byID[b.BudgetID] = budgets.Read(b)
 				}
 			}
 			if call.Cursor = reply.NextCursor; call.Cursor == "" {
@@ -293,7 +294,7 @@ func (c *Client) Budgets(ctx context.Context) ([]fabrictype.Budget, error) {
 	for _, s := range byID {
 		list = append(list, s)
 	}
-	if err := c.nameRuns(ctx, list); err != nil {
+	if err := budgets.NameRuns(ctx, c.session, list); err != nil {
 		return nil, fmt.Errorf("list budgets: %w", err)
 	}
 	slices.SortFunc(list, func(a, b fabrictype.Budget) int {
@@ -303,56 +304,11 @@ func (c *Client) Budgets(ctx context.Context) ([]fabrictype.Budget, error) {
 	return list, nil
 }
 
-// nameRuns completes the references of budgets of runs, of which a budget knows the id only, with their names. If a run
-// no longer exists, the reference keeps its id, and no call takes it for another budget.
-func (c *Client) nameRuns(ctx context.Context, states []fabrictype.Budget) error {
-	var ids []enginecore.FlowID
-	for i := range states {
-		if s := &states[i]; s.FlowID != "" && s.Run == "" {
-			ids = append(ids, enginecore.FlowID(s.FlowID))
-		}
-	}
-	names, err := submit.ReadRunNames(ctx, c.session, ids)
-	if err != nil {
-		return err
-	}
-	for i := range states {
-		if name, found := names[enginecore.FlowID(states[i].FlowID)]; found {
-			states[i].Flow, states[i].Run = name.Flow, name.Run
-		}
-	}
-	return nil
-}
-
 // updateOf returns the present state of a budget's gate.
 func updateOf(e *engine.Session, p keyspace.Partition, b enginerpc.BudgetState) submit.GateUpdate {
 	n := submit.GateUpdate{Session: e, Partition: p, Budget: b.BudgetID, Version: b.Gate, Closed: b.Closed}
 	if !b.Wide {
-		n.Flow = enginecore.FlowID(readBudgetState(b).FlowID)
+		n.Flow = enginecore.FlowID(budgets.Read(b).FlowID)
 	}
 	return n
-}
-
-// describeBudgets reads the states of the budgets of a run.
-func (c *Client) describeBudgets(ctx context.Context, d *RunDescription) error {
-	list, err := submit.DecodeBudgets(d.budgets)
-	if err != nil || len(list) == 0 {
-		return err
-	}
-	if d.Budgets, err = budgetStates(ctx, c.session.Core, list); err != nil {
-		return err
-	}
-	for i := range d.Budgets {
-		switch list[i].Scope {
-		case flowgraph.ScopeRun:
-			d.Budgets[i].FlowID = list[i].ScopeID
-			if d.Budgets[i].FlowID != d.FlowID {
-				continue // of the run that this one belongs to
-			}
-			d.Budgets[i].Flow, d.Budgets[i].Run = d.Flow, d.Run
-		case flowgraph.ScopeFlow:
-			d.Budgets[i].Flow = d.Flow
-		}
-	}
-	return c.nameRuns(ctx, d.Budgets)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
@@ -53,7 +54,7 @@ func WithDebounce(key string, p DebouncePolicy) StartOption {
 // checkCollected returns the reason why an input cannot be gathered with others.
 func checkCollected(codec string, input []byte) error {
 	var elements []json.RawMessage
-	if codecName(codec) != codecName("") {
+	if describe.Codec(codec) != describe.Codec("") {
 		return invalid("debounce: inputs are collected only with the codec json, not %q", codec)
 	}
 	if err := json.Unmarshal(input, &elements); err != nil || len(elements) != 1 {

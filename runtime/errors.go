@@ -1,8 +1,6 @@
 package runtime
 
 import (
-	"fmt"
-
 	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
@@ -16,9 +14,7 @@ import (
 var ErrInvalid = engine.ErrInvalid
 
 // invalid returns an error that wraps ErrInvalid.
-func invalid(format string, args ...any) error {
-	return fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
-}
+func invalid(format string, args ...any) error { return engine.Invalid(format, args...) }
 
 // Errors of runs and workers, for errors.Is. Package enginecore has the errors of the connection: ErrUnavailable, which
 // ErrFull also matches when a server refuses writes for lack of memory or disk; ErrOutcomeUnknown and ErrUnauthorized.
@@ -89,15 +85,3 @@ var ErrInvalidToken = engine.ErrInvalidToken
 
 // ErrTooManyWatches is yielded by Watch and Stream when OpenConfig.MaxWatches of them are active already.
 var ErrTooManyWatches = transport.ErrTooManyWatches
-
-// described is an error of a call of the engine with a sentence for people in place of the call and its code.
-type described struct {
-	text string
-	err  error
-}
-
-// Error implements error.
-func (d *described) Error() string { return d.text }
-
-// Unwrap returns the error of the call.
-func (d *described) Unwrap() error { return d.err }

@@ -109,7 +109,7 @@ func (c *Client) readPublished(ctx context.Context, name, digest string) (engine
 		Partition: engine.Directory(), Namespace: string(c.session.Namespace), FlowName: name, KnownDigest: digest,
 	})
 	if errors.Is(err, enginecore.ErrFlowNotPublished) {
-		err = &described{"the flow is not published", err}
+		err = engine.Reworded(err, "the flow is not published")
 	}
 	return reply, err
 }

@@ -8,14 +8,15 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"math"
 	"reflect"
 	"slices"
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/runview"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
@@ -103,20 +104,20 @@ func (r *RunRef) planFork(ctx context.Context, opts []StartOption) (*submit.RunP
 	if err != nil {
 		return nil, err
 	}
-	d, _, err := r.readDescription(ctx, describeRequest{paged: true, nodes: 1})
+	d, err := r.reader().Open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if d.graph == nil {
+	if d.Graph == nil {
 		return nil, invalid("the run has no graph")
 	}
-	values, err := r.forkValues(ctx, d.graph, fork)
+	values, err := r.forkValues(ctx, d.Graph, fork)
 	if err != nil {
 		return nil, err
 	}
 	scope := submit.ForkScope{From: fork.from, NewInput: fork.input != nil, Results: map[string][]byte{}}
 	for _, name := range slices.Sorted(maps.Keys(fork.results)) {
-		if spec := d.specs[name]; spec != nil && codecName(spec.Codec) != codecName("") {
+		if spec := d.Graph.Node(name); spec != nil && describe.Codec(spec.Codec) != describe.Codec("") {
 			return nil, invalid("result of node %s: its codec is %q, not json", name, spec.Codec)
 		}
 		result, err := encodeFork("result of node "+name, fork.results[name], submit.MaxResult)
@@ -132,14 +133,14 @@ func (r *RunRef) planFork(ctx context.Context, opts []StartOption) (*submit.RunP
 	if err != nil {
 		return nil, err
 	}
-	input, results, err := r.readKept(ctx, d, kept)
+	input, results, err := r.reader().Results(ctx, d, kept)
 	if err != nil {
 		return nil, err
 	}
 	maps.Copy(results, scope.Results)
 	if fork.input != nil {
-		if codecName(d.graph.Codec) != codecName("") {
-			return nil, invalid("input: the codec of the flow is %q, not json", d.graph.Codec)
+		if describe.Codec(d.Graph.Codec) != describe.Codec("") {
+			return nil, invalid("input: the codec of the flow is %q, not json", d.Graph.Codec)
 		}
 		if input, err = encodeFork("input", *fork.input, submit.MaxInput); err != nil {
 			return nil, err
@@ -218,8 +219,8 @@ func decodesInto(what string, data []byte, t reflect.Type) error {
 }
 
 // forkPlan makes the plan of a fork from the description and the input of its run.
-func (r *RunRef) forkPlan(d *RunDescription, config startConfig, input []byte) (*submit.RunPlan, error) {
-	compiled, err := submit.CompileFlow(d.graph, d.graph.Hash())
+func (r *RunRef) forkPlan(d *runview.Description, config startConfig, input []byte) (*submit.RunPlan, error) {
+	compiled, err := submit.CompileFlow(d.Graph, d.Graph.Hash())
 	if err != nil {
 		return nil, err
 	}
@@ -234,25 +235,6 @@ func (r *RunRef) forkPlan(d *RunDescription, config startConfig, input []byte) (
 		return nil, err
 	}
 	return r.client.newPlan(compiled, config, tags, input)
-}
-
-// readKept reads the input of the run, and the results of nodes.
-func (r *RunRef) readKept(
-	ctx context.Context, d *RunDescription, names []string,
-) (input []byte, results map[string][]byte, err error) {
-	asked := names
-	if len(asked) == 0 {
-		asked = []string{d.graph.Nodes[0].Name} // for the input
-	}
-	read, err := r.readValues(ctx, d, asked, submit.MaxResult, math.MaxInt)
-	if err != nil {
-		return nil, nil, err
-	}
-	results = make(map[string][]byte, len(names))
-	for _, name := range names {
-		results[name] = read.nodes[name].Part
-	}
-	return read.input.Part, results, nil
 }
 
 func encodeFork(what string, value any, most int) ([]byte, error) {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
@@ -28,21 +28,22 @@ type RunRef struct {
 // reported by the first call on the reference.
 func (c *Client) Run(flowName, runID string) *RunRef {
 	r := &RunRef{client: c, flow: flowName, id: runID}
-	r.flowID, r.partition, r.fault = c.locate(flowName, runID)
+	at, err := c.locate(flowName, runID)
+	r.flowID, r.partition, r.fault = at.FlowID, at.Partition, err
 	return r
 }
 
 // locate finds where a run lives.
-func (c *Client) locate(flowName, runID string) (enginecore.FlowID, keyspace.Partition, error) {
+func (c *Client) locate(flowName, runID string) (engine.Run, error) {
 	if err := c.made(); err != nil {
-		return "", keyspace.Partition{}, err
+		return engine.Run{}, err
 	}
-	if err := submit.CheckRunID(runID); err != nil {
-		return "", keyspace.Partition{}, fmt.Errorf("flow %s: %w", flowName, err)
-	}
-	id := keyspace.FlowIDFor(c.session.Namespace, flowName, runID)
-	partition, err := c.session.Core.FlowPartition(id)
-	return id, partition, err
+	return submit.LocateRun(c.session, flowName, runID)
+}
+
+// at identifies the run to the rooms of the engine.
+func (r *RunRef) at() engine.Run {
+	return engine.Run{Flow: r.flow, ID: r.id, FlowID: r.flowID, Partition: r.partition}
 }
 
 var errUnmadeRun = invalid("the run was not made by Start, Attach or Client.Run")
@@ -93,15 +94,4 @@ func (r *RunRef) FlowID() enginecore.FlowID {
 // errorf returns err with the operation on the run: "cancel run r of flow f: err".
 func (r *RunRef) errorf(doing string, err error) error {
 	return fmt.Errorf("%s run %s of flow %s: %w", doing, r.id, r.flow, err)
-}
-
-// executionID returns the id under which the engine runs a node. Its error wraps ErrNotFound when the run or the
-// node does not exist.
-func (r *RunRef) executionID(ctx context.Context, node string) (enginecore.ExecutionID, error) {
-	store, err := r.client.session.Library("stored graphs")
-	if err != nil { // the run was created node by node
-		return keyspace.ExecutionIDFor(r.partition, r.flowID, node), nil
-	}
-	reply, err := store.FindNode(ctx, enginerpc.FindNodeCall{Partition: r.partition, FlowID: r.flowID, Node: node})
-	return reply.ExecutionID, nodeFault(err)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/recordstate"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/internal/runsearch"
 )
@@ -80,7 +81,7 @@ func (q RunQuery) Check() error {
 		faults = append(faults, invalid("run query: "+format, args...))
 	}
 	for _, state := range q.States {
-		if storedStates[state] == "" {
+		if recordstate.StoredRunState(state) == "" {
 			fault("state %q: must be one of running, succeeded, failed, cancelled, expired", state)
 		}
 	}
@@ -123,7 +124,7 @@ func (q RunQuery) checkOrder(fault func(format string, args ...any)) {
 func (q RunQuery) stored() runsearch.Query {
 	states := make([]string, len(q.States))
 	for i, state := range q.States {
-		states[i] = storedStates[state]
+		states[i] = recordstate.StoredRunState(state)
 	}
 	return runsearch.Query{
 		Flow: q.Flow, States: states, Tags: q.Tags, Text: q.Text, CreatedFrom: q.CreatedFrom,
@@ -135,7 +136,7 @@ func (q RunQuery) stored() runsearch.Query {
 
 func summarize(r enginerpc.Run) fabrictype.Run {
 	s := fabrictype.Run{
-		Flow: r.FlowName, Run: r.RunID, FlowID: string(r.FlowID), State: runState(r.State, r.Outcome),
+		Flow: r.FlowName, Run: r.RunID, FlowID: string(r.FlowID), State: recordstate.RunState(r.State, r.Outcome),
 		CreatedAt: r.CreatedAt,
 		StartsAt:  r.StartAt, ClosedAt: r.ClosedAt, FailedNode: r.FailedNode, Nodes: fabrictype.NodeCounts{
 			All: int(r.NodeCount), Open: int(r.OpenNodes), Failed: int(r.NodesFailed), Cancelled: int(r.NodesCancelled),

@@ -10,10 +10,12 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/recordstate"
 	"github.com/flowfabric/flowfabric-go/internal/schedule"
 )
 
@@ -54,7 +56,7 @@ func (s *ScheduleRef) Input(ctx context.Context) (*fabrictype.Value, error) {
 	if err != nil {
 		return fail(err)
 	}
-	return newValue(codecName(content.Flow.Graph.Codec), len(content.Input), content.Input), nil
+	return describe.Value(describe.Codec(content.Flow.Graph.Codec), len(content.Input), content.Input), nil
 }
 
 // Schedules yields the schedules of the client's namespace without their histories, in no particular order. It reads
@@ -172,7 +174,7 @@ func (c *Client) describeSchedule(
 	case err != nil:
 		return nil, err
 	default:
-		d.LastRunState = runState(reply.State, reply.Outcome)
+		d.LastRunState = recordstate.RunState(reply.State, reply.Outcome)
 	}
 	return d, nil
 }

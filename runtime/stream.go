@@ -15,11 +15,13 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/feeds"
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/engine/transport"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/runview"
 	"github.com/flowfabric/flowfabric-go/internal/sleep"
 	"github.com/flowfabric/flowfabric-go/internal/worker/output"
 )
@@ -59,8 +61,9 @@ func (r *RunRef) frames(ctx context.Context, node, after string, soFar bool) ite
 			yield(fabrictype.Frame{}, err)
 			return
 		}
-		at, name, err := r.atPath(ctx, node)
+		place, name, err := r.reader().AtPath(ctx, node)
 		if err == nil {
+			at := &RunRef{client: r.client, flow: place.Flow, id: place.ID, flowID: place.FlowID, partition: place.Partition}
 			err = at.stream(ctx, name, after, soFar, yield)
 		}
 		if err != nil && !errors.Is(err, errEnough) {
@@ -92,7 +95,7 @@ func (r *RunRef) stream(
 	if _, err := r.result(ctx); err != nil {
 		return err
 	}
-	if s.execution, err = r.executionID(ctx, node); err != nil {
+	if s.execution, err = r.client.session.ExecutionID(ctx, r.at(), node); err != nil {
 		return err
 	}
 	if err := s.checkNode(ctx); err != nil {
@@ -132,8 +135,8 @@ func (s *frameReader) checkNode(ctx context.Context) error {
 	if there, err := client.Do(ctx, client.B().Exists().Key(key).Build()).AsBool(); err != nil || there {
 		return enginerpc.CommandError(ctx, "EXISTS", err)
 	}
-	d, err := s.run.Describe(ctx)
-	if err == nil && d.graph != nil && d.graph.Node(s.node) == nil {
+	d, err := s.run.reader().Describe(ctx, runview.Request{})
+	if err == nil && d.Graph != nil && d.Graph.Node(s.node) == nil {
 		err = engine.ErrUnknownNode
 	}
 	return err
@@ -332,7 +335,7 @@ func (s *frameReader) frame(entry enginerpc.Frame) (fabrictype.Frame, engine.Fra
 			number = engine.ParseFrameSource(string(field.Value))
 		}
 	}
-	if f.Encoding == activitycontext.JSONEncoding && isJSON(payload) {
+	if f.Encoding == activitycontext.JSONEncoding && describe.IsJSON(payload) {
 		f.JSON = payload
 	} else {
 		f.Data = payload

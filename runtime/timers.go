@@ -5,14 +5,11 @@ import (
 	"errors"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/errorcode"
-	"github.com/flowfabric/flowfabric-go/internal/explain"
-	"github.com/flowfabric/flowfabric-go/internal/waitreason"
 )
 
 // ErrNotSleeping is returned by MoveTimer and SkipTimer for a node that does not sleep: it has not begun to, or its
@@ -97,17 +94,4 @@ func timerFault(err error) error {
 		return ErrNotSleeping
 	}
 	return nodeFault(err)
-}
-
-// explainSleep returns the end of a node's sleep, in words.
-func (w *Waitpoint) explainSleep() fabrictype.Explanation {
-	e := fabrictype.Explanation{
-		Reason: waitreason.Timer, Since: w.OpenedAt, Until: w.TimeoutAt, Subject: w.Step,
-		Remedy:   "flowfabric timer, RunRef.MoveTimer or RunRef.SkipTimer",
-		Sentence: "sleeps until " + explain.Time(w.TimeoutAt),
-	}
-	if w.Step != "" {
-		e.Sentence += " at " + w.Step
-	}
-	return e
 }

@@ -1,13 +1,9 @@
 package runtime
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -16,10 +12,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/errorcode"
-	"github.com/flowfabric/flowfabric-go/internal/explain"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
-	"github.com/flowfabric/flowfabric-go/internal/submit"
-	"github.com/flowfabric/flowfabric-go/internal/waitreason"
+	"github.com/flowfabric/flowfabric-go/internal/waitlist"
 )
 
 // Waitpoint is a place at which a run waits, or has waited, for signals, with the token for these.
@@ -27,38 +21,10 @@ type Waitpoint struct {
 	fabrictype.Wait
 	// Token authorizes signals to the waitpoint. Handle it like a password.
 	Token activity.Token `json:"token,omitzero"`
-
-	timer bool // it takes no signals, and is not shown
 }
 
-// explain returns the signals for which the waitpoint waits, in words.
-func (w *Waitpoint) explain() fabrictype.Explanation {
-	e := fabrictype.Explanation{
-		Reason: waitreason.Signals, Since: w.OpenedAt, Until: w.TimeoutAt, Subject: w.Step, Names: w.Signals,
-		Have:   w.Received,
-		Need:   w.Needed,
-		Remedy: "answer it in the console, with flowfabric answer, or with Client.Signal and the token of RunRef.Waitpoints",
-	}
-	e.Sentence = "waits for " + cmp.Or(strings.Join(w.Signals, " or "), "a signal")
-	if w.All {
-		e.Sentence = "waits for " + strings.Join(w.Signals, " and ")
-	}
-	if w.Step != "" {
-		e.Sentence += " at " + w.Step
-	}
-	e.Sentence += " since " + explain.Time(w.OpenedAt)
-	if w.Needed > 1 {
-		e.Sentence += fmt.Sprintf(", %d of %d have come", w.Received, w.Needed)
-	}
-	switch {
-	case w.Escalated:
-		e.Reason = waitreason.Escalated
-		e.Sentence += ", nobody came in time"
-	case !w.TimeoutAt.IsZero():
-		e.Sentence += fmt.Sprintf(", until %s (then: %s)", explain.Time(w.TimeoutAt), w.OnTimeout)
-	}
-	return e
-}
+// waitpointOf returns a waitpoint for callers of the API.
+func waitpointOf(w waitlist.Waitpoint) Waitpoint { return Waitpoint{w.Wait, w.Token} }
 
 // Waitpoints returns the open waitpoints of the run with their tokens, the oldest first. It includes the waitpoints of
 // open child runs, of maps and sub-flows at any depth; Waitpoint.Flow and Waitpoint.Run name the run that ResumeWait,
@@ -72,75 +38,21 @@ func (r *RunRef) AllWaitpoints(ctx context.Context) ([]Waitpoint, error) {
 	return r.waitpoints(ctx, true)
 }
 
-func (r *RunRef) waitpoints(ctx context.Context, closed bool) (waits []Waitpoint, err error) {
+func (r *RunRef) waitpoints(ctx context.Context, closed bool) ([]Waitpoint, error) {
 	if err := r.ready(ctx); err != nil {
 		return nil, err
 	}
-	if waits, err = r.readWaitpoints(ctx, closed); err != nil {
-		return nil, r.errorf("waitpoints of", runFault(err))
+	found, err := waitlist.OfRun(ctx, r.client.session, r.at(), closed)
+	if err != nil {
+		return nil, r.errorf("waitpoints of", engine.RunFault(err))
 	}
-	waits = slices.DeleteFunc(waits, func(w Waitpoint) bool { return w.timer })
-	return byOpening(waits), nil
-}
-
-// byOpening orders waitpoints by the time of their opening, and drops duplicates from the pages of a changing set.
-func byOpening(waits []Waitpoint) []Waitpoint {
-	slices.SortFunc(waits, func(a, b Waitpoint) int {
-		return cmp.Or(a.OpenedAt.Compare(b.OpenedAt), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Step, b.Step),
-			cmp.Compare(a.ID, b.ID))
-	})
-	return slices.CompactFunc(waits, func(a, b Waitpoint) bool { return a.ID == b.ID })
-}
-
-// readWaitpoints reads the waitpoints and timers of the run, then the waitpoints and timers of its child runs.
-func (r *RunRef) readWaitpoints(ctx context.Context, closed bool) (waits []Waitpoint, err error) {
-	waits, children, err := r.readOwnWaitpoints(ctx, closed)
-	for len(children) > 0 && err == nil {
-		names, readErr := submit.ReadRunNames(ctx, r.client.session, children)
-		if readErr != nil {
-			return nil, readErr
-		}
-		var below []enginecore.FlowID
-		for _, id := range children {
-			name, there := names[id]
-			if !there {
-				continue // it was not created yet, or is purged
-			}
-			found, further, readErr := r.client.Run(name.Flow, name.Run).readOwnWaitpoints(ctx, closed)
-			if readErr != nil && !errors.Is(readErr, enginecore.ErrFlowNotFound) {
-				return nil, readErr
-			}
-			waits, below = append(waits, found...), append(below, further...)
-		}
-		children = below
-	}
-	return waits, err
-}
-
-// readOwnWaitpoints reads the waitpoints of the run page by page, with its timers, and the ids of its open child runs.
-func (r *RunRef) readOwnWaitpoints(
-	ctx context.Context, closed bool,
-) (waits []Waitpoint, children []enginecore.FlowID, err error) {
-	store := r.client.session.Backend
-	call := enginerpc.ListWaitpointsCall{Partition: r.partition, FlowID: r.flowID, All: closed}
-	for {
-		reply, err := store.ListWaitpoints(ctx, call)
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, listed := range reply.Waitpoints {
-			w, err := readWaitpoint(listed)
-			if err != nil {
-				return nil, nil, err
-			}
-			w.Flow, w.Run, w.FlowID = r.flow, r.id, string(r.flowID)
-			waits = append(waits, w)
-		}
-		children = append(children, reply.Children...)
-		if call.Cursor = reply.NextCursor; call.Cursor == "" {
-			return waits, children, nil
+	var waits []Waitpoint
+	for _, w := range found {
+		if !w.Timer {
+			waits = append(waits, waitpointOf(w))
 		}
 	}
+	return waits, nil
 }
 
 // ResumeWait ends a wait of the run without signals, on behalf of an operator: the wait continues as if a signal with
@@ -206,69 +118,9 @@ func (r *RunRef) endWait(ctx context.Context, w Waitpoint, call enginerpc.EndWai
 	case err != nil:
 		return fail(err)
 	case reply.More:
-		r.client.drain(ctx, partition)
+		r.client.session.Drain(ctx, partition)
 	}
 	return nil
-}
-
-func readWaitpoint(l enginerpc.ListedWaitpoint) (Waitpoint, error) {
-	w := Waitpoint{timer: l.Timer, Wait: fabrictype.Wait{
-		Node: l.Node, Step: l.Step, ID: string(l.WaitpointID), ExecutionID: string(l.ExecutionID),
-		State: waitState(l.State), OpenedAt: l.CreatedAt, TimeoutAt: l.TimeoutAt, Escalated: l.Escalated,
-		Signals: l.Signals, All: l.MatchMode == "all", Distinct: l.Distinct, Needed: int(l.Needed),
-		Received: int(l.Received),
-	}}
-	if err := w.readAbout(l.About); err != nil {
-		return w, err
-	}
-	if !l.ActivatedAt.IsZero() {
-		w.OpenedAt = l.ActivatedAt
-	}
-	if w.State == fabrictype.WaitOpen && (!w.TimeoutAt.IsZero() || w.Escalated) {
-		w.OnTimeout = string(submit.TimeoutBehavior(l.TimeoutBehavior))
-	}
-	if l.WaitpointToken == "" {
-		return w, nil
-	}
-	var err error
-	w.Token, err = engine.SealToken(l.ExecutionID, l.WaitpointID, l.WaitpointToken)
-	return w, err
-}
-
-// readAbout reads the metadata of the wait.
-func (w *Waitpoint) readAbout(stored []byte) error {
-	if len(stored) == 0 {
-		return nil
-	}
-	var about submit.StoredAbout
-	if err := json.Unmarshal(stored, &about); err != nil {
-		return fmt.Errorf("what is said of waitpoint %s cannot be read: %w", w.ID, err)
-	}
-	w.Title, w.Question, w.Audience = about.Title, about.Question, about.Audience
-	if about.Answer != "" {
-		w.AnswerSchema = json.RawMessage(about.Answer)
-	}
-	return nil
-}
-
-func waitState(engines string) fabrictype.WaitState {
-	switch engines {
-	case "pending":
-		return fabrictype.WaitPending
-	case "active":
-		return fabrictype.WaitOpen
-	}
-	return fabrictype.WaitClosed
-}
-
-// drain performs the rest of the work of a call that was too large for one step. If it fails, a keeper performs it.
-func (c *Client) drain(ctx context.Context, p keyspace.Partition) {
-	for {
-		reply, err := c.session.Backend.Tick(ctx, enginerpc.TickCall{Partition: p, Limit: engine.TickLimit})
-		if err != nil || !reply.More {
-			return
-		}
-	}
 }
 
 // ParseToken parses the text that activity.Token.Reveal returned. It returns ErrInvalidToken for a text that cannot be

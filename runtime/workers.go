@@ -80,7 +80,7 @@ func (c *Client) DrainWorker(
 			Partition: engine.Directory(), WorkerInstanceID: enginecore.WorkerInstanceID(instance), Actor: a.actor,
 		})
 		if errors.Is(err, enginecore.ErrWorkerNotFound) {
-			return &described{"there is no live worker of this instance", err}
+			return engine.Reworded(err, "there is no live worker of this instance")
 		}
 		return err
 	})

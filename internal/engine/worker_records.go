@@ -27,6 +27,12 @@ type WorkerAbout struct {
 	Since        time.Time `json:"since"`
 }
 
+// ReadWorkerAbout reads the JSON part of a worker's record, without fields of another form by another version.
+func ReadWorkerAbout(text []byte) (about WorkerAbout) {
+	_ = json.Unmarshal(text, &about)
+	return about
+}
+
 // buildIDBytes is the length of the id of a build in the id of a worker instance.
 const buildIDBytes = 6
 

@@ -122,8 +122,8 @@ func (s Store) ChangeKept(
 
 // Pause suspends the timetable of a schedule: from now on only triggered fires start. Times that are due become
 // waiting, skipped or missed fires, as if a keeper had seen them just before; the waiting ones start after the pause.
-// For a paused schedule it replaces the reason. The error wraps engine.ErrScheduleNotFound for a schedule that does not exist
-// or is being deleted.
+// For a paused schedule it replaces the reason. The error wraps engine.ErrScheduleNotFound for a schedule that does not
+// exist or is being deleted.
 func (s Store) Pause(ctx context.Context, p keyspace.Partition, id keyspace.ScheduleID, reason string) error {
 	return s.ChangeKept(ctx, p, id, func(r *Record) (bool, error) {
 		if err := s.settleDue(ctx, r); err != nil {

@@ -35,8 +35,8 @@ var (
 type Store struct{ Session *engine.Session }
 
 // Read returns a schedule with up to history of its latest history entries. If there is none, the error is
-// engine.ErrScheduleNotFound and the record has the id and the engine's time only, so that it can be filled and saved as a
-// new one.
+// engine.ErrScheduleNotFound and the record has the id and the engine's time only, so that it can be filled and saved
+// as a new one.
 func (s Store) Read(
 	ctx context.Context, p keyspace.Partition, id keyspace.ScheduleID, history int,
 ) (*Record, []string, error) {

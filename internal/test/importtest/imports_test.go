@@ -29,17 +29,17 @@ var mayImport = map[string][]string{
 	// The API on top of the rooms of runtime.
 	"runtime": {
 		"internal/keyspace", "internal/keyprefix", "internal/errorcode", "internal/lualib",
-		"internal/waitreason",
 		"internal/eventkind",
-		"internal/describe",
-		"activity", "enginecore", "enginecore/embedded", "flow", "internal/layout", "internal/activitycontext",
+		"internal/describe", "internal/recordstate",
+		"internal/budgets", "internal/runview", "internal/waitlist",
+		"activity", "enginecore", "enginecore/embedded", "flow", "internal/activitycontext",
 		"internal/activityspec",
 		"internal/auditlink", "internal/enginelink", "internal/enginerpc", "internal/errordetail", "internal/flowgraph",
 		"internal/recordtext", "internal/timetable", "fabrictype", "internal/admission", "internal/bulkjob",
 		"internal/contractcheck", "internal/engineurl", "internal/answer", "internal/engine", "internal/engine/batching", "internal/engine/feeds",
 		"internal/engine/observe", "internal/engine/retry", "internal/engine/transport", "internal/sleep",
-		"internal/explain", "internal/inspect",
-		"internal/keeper", "internal/partitionmerge", "internal/queryurl", "internal/runsearch", "internal/schedule", "internal/submit",
+		"internal/inspect",
+		"internal/keeper", "internal/queryurl", "internal/runsearch", "internal/schedule", "internal/submit",
 		"internal/valueschema", "interceptor", "internal/worker",
 		"internal/worker/budget", "internal/worker/held", "internal/worker/output",
 	},
@@ -171,6 +171,20 @@ var mayImport = map[string][]string{
 		"enginecore", "internal/enginerpc", "fabrictype", "internal/admission", "internal/answer",
 		"internal/engine", "internal/engine/observe",
 		"internal/runsearch", "internal/submit",
+	},
+	"internal/runview": {
+		"internal/keyspace", "internal/recordstate", "internal/eventkind", "internal/waitreason",
+		"enginecore", "fabrictype", "flow", "internal/activityspec", "internal/budgets", "internal/describe",
+		"internal/engine", "internal/engine/batching", "internal/enginerpc", "internal/explain", "internal/flowgraph",
+		"internal/layout", "internal/submit", "internal/waitlist",
+	},
+	"internal/waitlist": {
+		"internal/keyspace", "internal/waitreason",
+		"activity", "enginecore", "fabrictype", "internal/describe", "internal/engine", "internal/engine/batching",
+		"internal/enginerpc", "internal/explain", "internal/partitionmerge", "internal/runsearch", "internal/submit",
+	},
+	"internal/budgets": {
+		"enginecore", "fabrictype", "internal/engine", "internal/enginerpc", "internal/flowgraph", "internal/submit",
 	},
 	"internal/explain": {"internal/waitreason", "internal/enginerpc", "internal/flowgraph", "internal/submit", "fabrictype"},
 	"internal/runsearch": {

@@ -1,0 +1,2 @@
+// Package budgets reads the states of the budgets of flows and runs.
+package budgets
