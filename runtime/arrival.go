@@ -172,14 +172,6 @@ func checkSpan(name string, d time.Duration, zero bool) error {
 	return invalid("%s %s: must be %s to 10 years", name, d, least)
 }
 
-// startArrival is the content of an option about the key of a run.
-type startArrival struct {
-	option, key string
-	fill        func(*enginerpc.SubmitArrival)
-	// faults are the faults of all options of this kind.
-	faults []error
-}
-
 func (c *startConfig) addArrival(option, key string, fill func(*enginerpc.SubmitArrival), fault error) {
 	a := &startArrival{option: option, key: key, fill: fill}
 	if c.arrival != nil {

@@ -5,32 +5,19 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"log/slog"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/interceptor"
-	"github.com/flowfabric/flowfabric-go/internal/activityspec"
-	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
-	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/internal/runsearch"
 )
 
-const (
-	// auditPage is the number of entries that one call reads.
-	auditPage = 100
-	// maxAuditText is the longest name, detail and failure of an entry; longer ones are cut.
-	maxAuditText = 2048
-	// failureWithin is how long noting a failure may take when the caller's context has ended.
-	failureWithin = 5 * time.Second
-)
+// auditPage is the number of entries that one call reads.
+const auditPage = 100
 
 // AuditQuery selects entries of the audit log. An entry must satisfy all fields that are set; the zero value selects
 // all.
@@ -130,75 +117,10 @@ func (c *Client) auditedCall(
 	ctx context.Context, e fabrictype.AuditEntry, call interceptor.ClientCall, act func(context.Context) error,
 ) error {
 	if !c.isIntercepted() {
-		return audited(ctx, c.session, e, act)
+		return c.session.Audited(ctx, e, act)
 	}
 	call.Operation, call.Name, call.Detail = interceptor.Operation(e.Action), e.Name, e.Detail
-	return c.intercept(ctx, call, func(ctx context.Context) error { return audited(ctx, c.session, e, act) })
-}
-
-func audited(ctx context.Context, s *engine.Session, e fabrictype.AuditEntry, act func(context.Context) error) error {
-	store, err := s.Library("the audit log")
-	if err != nil {
-		return act(ctx)
-	}
-	if err := engine.CheckText("actor", e.Actor, engine.MaxActor); err != nil {
-		return err
-	}
-	call := enginerpc.AuditCall{
-		Partition: engine.Directory(), Namespace: string(s.Namespace), EntryID: uuid.NewString(), Actor: e.Actor,
-		Action: string(e.Action), Name: cut(e.Name), Detail: cut(e.Detail),
-	}
-	if _, err := store.Audit(ctx, call); err != nil {
-		return fmt.Errorf("not recorded in the audit log, so not done: %w", err)
-	}
-	failure := act(ctx)
-	if failure == nil {
-		return nil
-	}
-	note := call
-	note.Failure = cut(failure.Error())
-	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), failureWithin)
-	defer cancel()
-	if _, err := store.Audit(within, note); err != nil {
-		s.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the client could not note a failed action in the audit log",
-			observe.EventAuditFailed.Attr(), slog.String("action", call.Action), slog.String("name", call.Name),
-			slog.Any("error", err))
-	}
-	return failure
-}
-
-// answered sends a signal of an actor to a wait, with an entry in the audit log.
-func (c *Client) answered(
-	ctx context.Context, actor, wait string, s *Signal, send func(context.Context) (fabrictype.SignalResult, error),
-) (result fabrictype.SignalResult, err error) {
-	entry := fabrictype.AuditEntry{
-		Actor: actor, Action: auditlink.AnswerWait, Name: wait,
-		Detail: recordtext.Line(s.Name, activityspec.MaxSignalText) + ", by a client of the engine",
-	}
-	if source := recordtext.Line(s.Source, activityspec.MaxSignalText); source != "" && source != actor {
-		entry.Detail += "; in the name of " + source
-	}
-	sent := false
-	refused := audited(ctx, c.session, entry, func(ctx context.Context) error {
-		sent = true
-		result, err = send(ctx)
-		return auditlink.Refusal(string(result.Outcome), err, ErrInvalid)
-	})
-	if !sent {
-		return result, refused
-	}
-	return result, err
-}
-
-// waitEntryName is the name of a wait in the audit log.
-func waitEntryName(flow, run string, w WaitName) string { return flow + "/" + run + "/" + w.Node }
-
-// cut returns the beginning of a text that is too long for the log.
-func cut(text string) string {
-	if len(text) <= maxAuditText {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxAuditText], "")
+	return c.intercept(ctx, call, func(ctx context.Context) error { return c.session.Audited(ctx, e, act) })
 }
 
 // auditEntry is an entry for an action on the run, or on one of its nodes.

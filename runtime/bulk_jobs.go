@@ -17,12 +17,14 @@ import (
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
+	"github.com/flowfabric/flowfabric-go/internal/answer"
 	"github.com/flowfabric/flowfabric-go/internal/bulkjob"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
+	"github.com/flowfabric/flowfabric-go/internal/runcontrol"
 )
 
 // BulkOptions adjust a bulk job.
@@ -338,7 +340,7 @@ func checkBulkAction(a fabrictype.BulkAction) error {
 	case fabrictype.BulkRerun:
 		err, rest.Scope = checkScope(a.Scope), ""
 	case fabrictype.BulkPriority:
-		err, rest.Priority = checkPriority(a.Priority), 0
+		err, rest.Priority = runcontrol.CheckPriority(a.Priority), 0
 	case fabrictype.BulkSignal:
 		err, rest.Signal, rest.Payload = checkBulkSignal(a), "", nil
 	case fabrictype.BulkPurge, fabrictype.BulkResume:
@@ -361,9 +363,9 @@ func checkBulkSignal(a fabrictype.BulkAction) error {
 			return invalid("signal %q: the payload is not fit: %w", a.Signal, err)
 		}
 	}
-	if len(a.Payload) > maxSignalPayload {
+	if len(a.Payload) > answer.MaxPayload {
 		return invalid("signal %q: payload has %d bytes, at most %d are allowed", a.Signal, len(a.Payload),
-			maxSignalPayload)
+			answer.MaxPayload)
 	}
 	return nil
 }

@@ -2,9 +2,7 @@ package runtime
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
@@ -62,80 +60,6 @@ func (c *Client) Close() {
 	if c != nil && c.clientState != nil && c.submitter != nil {
 		c.submitter.Close()
 	}
-}
-
-// StartOption adjusts a call of Start: WithID, WithTag, WithMemo, WithPriority, WithDeadline, WithActor, WithKey,
-// WithThrottle, WithDebounce, WithSignal, StartAt or StartAfter.
-type StartOption interface {
-	// start reports whether the option is one, not nil.
-	start(*startConfig) bool
-}
-
-type startConfig struct {
-	id    string
-	named bool
-	actor string
-	tags  map[string]string
-	// startAt is the time of the start; zero is now.
-	startAt time.Time
-	// Options that were not given are nil.
-	priority *int
-	deadline *time.Duration
-	memo     *any
-	arrival  *startArrival
-	signal   *startSignal
-	fork     *forkConfig
-}
-
-// startFunc is a StartOption that adjusts nothing but starts.
-type startFunc func(*startConfig)
-
-func (f startFunc) start(c *startConfig) bool {
-	if f != nil {
-		f(c)
-	}
-	return f != nil
-}
-
-func (c *Client) startConfigOf(opts []StartOption) (startConfig, error) {
-	config := startConfig{actor: c.actor}
-	var faults []error
-	for i, opt := range opts {
-		if opt == nil || !opt.start(&config) {
-			faults = append(faults, nilOption(i))
-		}
-	}
-	if config.priority != nil {
-		faults = append(faults, checkPriority(*config.priority))
-	}
-	faults = append(faults, engine.CheckText("actor", config.actor, engine.MaxActor), checkStartAt(config.startAt),
-		checkDeadline(config.deadline))
-	return config, errors.Join(faults...)
-}
-
-// WithID sets the run id, which is unique within a namespace and flow. If a run with that id, a graph of the same
-// structure and the same input exists, Start returns it, whether it is open or over. The structure of a graph is its
-// nodes with their activities, waits, edges, joins and inputs. The rest are options, such as retry policies, timeouts,
-// priorities, lanes, limits and tags: the run that exists keeps those with which it was started. An id is valid UTF-8
-// of 1 to 256 bytes without control characters. Defaults to a random UUID.
-//
-// The id of a child run consists of the flow, the id and the node of its parent, separated by "/", such as
-// "monthly/2026-11/each". A run of the sub-flow that is started with the same id would be in its place, so do not use
-// ids of this form for flows that are also sub-flows.
-func WithID(id string) StartOption {
-	return startFunc(func(c *startConfig) { c.id, c.named = id, true })
-}
-
-// WithTag attaches a tag to the run, by which Client.Runs finds it. It adds to the tags of the flow, or replaces the
-// one with the same key. Keys, values and their number follow the rules of flow.Tag. When Start returns a run that
-// exists, the tags of that run do not change.
-func WithTag(key, value string) StartOption {
-	return startFunc(func(c *startConfig) {
-		if c.tags == nil {
-			c.tags = make(map[string]string)
-		}
-		c.tags[key] = value
-	})
 }
 
 // Errors of calls on the nil or zero client that an ignored error left.

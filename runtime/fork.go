@@ -23,13 +23,6 @@ import (
 // tagForkedFrom is the tag of forks, with the id of the run that they are of.
 const tagForkedFrom = "flowfabric.forked_from"
 
-// forkConfig has the options of a fork.
-type forkConfig struct {
-	from    []string
-	input   *any
-	results map[string]any
-}
-
 func (c *startConfig) forked() *forkConfig {
 	if c.fork == nil {
 		c.fork = &forkConfig{results: map[string]any{}}

@@ -14,7 +14,7 @@ func (e *Engine) Internal() engine.Handle {
 		return engine.Unusable(err)
 	}
 	return engine.HandleOf(e.session, func(ctx context.Context, entry auditlink.Entry, act func() error) error {
-		return audited(ctx, e.session, storedEntry(entry), func(context.Context) error { return act() })
+		return e.session.Audited(ctx, storedEntry(entry), func(context.Context) error { return act() })
 	})
 }
 

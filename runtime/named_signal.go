@@ -4,9 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/answer"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
@@ -44,11 +43,12 @@ func (r *RunRef) SignalWait(ctx context.Context, w WaitName, s Signal) (fabricty
 	if err := r.ready(ctx); err != nil {
 		return fabrictype.SignalResult{}, err
 	}
-	send := func(ctx context.Context) (fabrictype.SignalResult, error) { return r.signalWait(ctx, w, s) }
+	signal := answer.Signal(s)
+	send := func(ctx context.Context) (fabrictype.SignalResult, error) { return r.signalWait(ctx, w, signal) }
 	var result fabrictype.SignalResult
 	var err error
 	if actor := r.client.actor; actor != "" {
-		result, err = r.client.answered(ctx, actor, waitEntryName(r.flow, r.id, w), &s, send)
+		result, err = answer.Audited(ctx, r.client.session, actor, r.flow, r.id, w.Node, &signal, send)
 	} else {
 		result, err = send(ctx)
 	}
@@ -58,29 +58,12 @@ func (r *RunRef) SignalWait(ctx context.Context, w WaitName, s Signal) (fabricty
 	return result, nil
 }
 
-func (r *RunRef) signalWait(ctx context.Context, w WaitName, s Signal) (fabrictype.SignalResult, error) {
+func (r *RunRef) signalWait(ctx context.Context, w WaitName, s answer.Signal) (fabrictype.SignalResult, error) {
 	store, err := library(ctx, r.client, "signals by name")
 	if err != nil {
 		return fabrictype.SignalResult{}, err
 	}
-	signal, err := s.sent()
-	if err != nil {
-		return fabrictype.SignalResult{}, err
-	}
-	call := enginerpc.SignalNodeCall{
-		Partition: r.partition, FlowID: r.flowID, Node: w.Node, Step: w.Step, OutgoingSignal: signal,
-	}
-	var reply enginerpc.SignalNodeReply
-	err = r.client.session.Secrets.With(ctx, r.partition, func() error {
-		reply, err = r.client.answers.SignalNode(ctx, store, call)
-		return err
-	})
-	if err != nil {
-		return fabrictype.SignalResult{}, nodeFault(signalFault(err))
-	}
-	return deliveryOf(enginerpc.SignalReply{
-		Outcome: reply.Outcome, SignalID: reply.SignalID, FirstOutcome: reply.FirstOutcome, Matched: reply.Matched,
-	}, signal.SignalID), nil
+	return r.client.answers.SendToNode(ctx, r.client.session, store, r.at(), w.Node, w.Step, s)
 }
 
 // WithSignal delivers a signal to a wait of the run, and starts the run if none exists with the id of WithID: both in
@@ -97,12 +80,6 @@ func (r *RunRef) signalWait(ctx context.Context, w WaitName, s Signal) (fabricty
 // not go with StartMany, WithKey, WithThrottle and WithDebounce.
 func WithSignal(w WaitName, s Signal) StartOption {
 	return startFunc(func(c *startConfig) { c.signal = &startSignal{w, s} })
-}
-
-// startSignal is the signal of a start.
-type startSignal struct {
-	wait   WaitName
-	signal Signal
 }
 
 // refuse returns an error for a start that cannot deliver a signal.
@@ -126,16 +103,19 @@ func (r *Run[Out]) SignalResult() fabrictype.SignalResult {
 func startOrSignal[Out any](
 	ctx context.Context, c *Client, plan *submit.RunPlan, to *startSignal, decode func([]byte) (Out, error),
 ) (*Run[Out], error) {
-	w, s := to.wait, to.signal
+	w, s := to.wait, answer.Signal(to.signal)
 	var existed bool
 	send := func(ctx context.Context) (result fabrictype.SignalResult, err error) {
-		existed, result, err = c.startOrSignal(ctx, plan, w, s)
+		if _, err := library(ctx, c, "signals by name"); err != nil {
+			return result, err
+		}
+		existed, result, err = c.answers.StartOrSignal(ctx, plan, w.Node, w.Step, s, c.submit)
 		return result, err
 	}
 	var result fabrictype.SignalResult
 	var err error
 	if c.actor != "" {
-		result, err = c.answered(ctx, plan.Creator, waitEntryName(plan.Flow, plan.Run, w), &s, send)
+		result, err = answer.Audited(ctx, c.session, plan.Creator, plan.Flow, plan.Run, w.Node, &s, send)
 	} else {
 		result, err = send(ctx)
 	}
@@ -144,52 +124,4 @@ func startOrSignal[Out any](
 	}
 	ref := &RunRef{client: c, flow: plan.Flow, id: plan.Run, flowID: plan.FlowID, partition: plan.Partition}
 	return &Run[Out]{RunRef: ref, decode: decode, existed: existed, signalled: &result}, nil
-}
-
-// startOrSignal submits a plan with a signal.
-func (c *Client) startOrSignal(
-	ctx context.Context, plan *submit.RunPlan, w WaitName, s Signal,
-) (existed bool, result fabrictype.SignalResult, err error) {
-	if _, err := library(ctx, c, "signals by name"); err != nil {
-		return false, fabrictype.SignalResult{}, err
-	}
-	signal, err := s.sent()
-	if err != nil {
-		return false, fabrictype.SignalResult{}, err
-	}
-	schema, err := plan.WaitSchema(w.Node, w.Step)
-	if err != nil {
-		return false, fabrictype.SignalResult{}, err
-	}
-	// A run that exists may be of another graph, whose wait has another schema.
-	err = c.answers.SendSignal(&signal, schema, func() (string, error) {
-		plan.Signal = submitted(w, &signal)
-		if existed, err = c.submit(ctx, plan); err != nil {
-			return "", err
-		}
-		if plan.Sent.Code != string(enginerpc.StatusOK) {
-			return "", nodeFault(signalFault(&enginecore.Error{
-				Function: enginerpc.FunctionName(enginerpc.SubmitCall{}), Code: enginecore.Code(plan.Sent.Code),
-				Details: []string{plan.Sent.Detail},
-			}))
-		}
-		return plan.Sent.AnswerSchema, nil
-	})
-	if err != nil {
-		return false, fabrictype.SignalResult{}, err
-	}
-	sent := plan.Sent
-	return existed, deliveryOf(enginerpc.SignalReply{
-		Outcome: sent.Outcome, SignalID: enginecore.SignalID(sent.SignalID), FirstOutcome: sent.FirstOutcome,
-		Matched: sent.Matched,
-	}, signal.SignalID), nil
-}
-
-// submitted returns a signal as the submission of a run carries it.
-func submitted(w WaitName, s *enginerpc.OutgoingSignal) *enginerpc.SubmitSignal {
-	return &enginerpc.SubmitSignal{
-		Node: w.Node, Step: w.Step, SignalID: s.SignalID, SignalName: s.SignalName, SourceType: s.SourceType,
-		SourceIdentity: s.SourceIdentity, IdempotencyKey: s.IdempotencyKey, Payload: s.Payload,
-		SignalCategory: s.SignalCategory, CorrelationID: s.CorrelationID, Checked: s.Checked,
-	}
 }

@@ -1,6 +1,16 @@
 package runtime
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/runcontrol"
+)
 
 // apply applies options in their order. Its error matches ErrInvalid and names those that are nil.
 func apply[O ~func(C), C any](to C, opts []O) error {
@@ -17,3 +27,203 @@ func apply[O ~func(C), C any](to C, opts []O) error {
 
 // nilOption is the fault of an option that is nil, by its index.
 func nilOption(i int) error { return invalid("option %d is nil", i+1) }
+
+// ActionOption adjusts an operation such as Cancel, Rerun or PauseLane. It is also a StartOption.
+type ActionOption func(*action)
+
+type action struct {
+	actor string
+	// request identifies the request if isNamed.
+	request string
+	isNamed bool
+}
+
+// start makes an ActionOption a StartOption.
+func (o ActionOption) start(c *startConfig) bool {
+	if o == nil {
+		return false
+	}
+	a := action{actor: c.actor}
+	o(&a)
+	c.actor = a.actor
+	return true
+}
+
+// WithActor names the person or program that starts the run or operates on it, or pauses a lane or an activity; the
+// engine records the name. It has at most 256 bytes without control characters, otherwise the call returns ErrInvalid.
+// Defaults to the actor of Client.As, then to "client" for operations, and to an empty name for Start.
+func WithActor(actor string) ActionOption { return func(a *action) { a.actor = actor } }
+
+// WithRequestID names the request of a call that has an effect each time, Rerun, TriggerSchedule or BackfillSchedule: a
+// call that repeats the request has no effect, and returns the result of the first one. Use it to repeat a call whose
+// outcome is not known. A run knows the request of its last rerun, a schedule the requests of its last 32 triggers and
+// backfills. Other calls can be repeated anyway and ignore it; WithID does the same for Start. The id has 1 to 128
+// bytes without control characters, otherwise the call returns ErrInvalid.
+func WithRequestID(id string) ActionOption {
+	return func(a *action) { a.request, a.isNamed = id, true }
+}
+
+// maxRequestID is the most bytes of the id of a request.
+const maxRequestID = 128
+
+func (c *Client) actionOf(opts []ActionOption) (action, error) {
+	a := action{actor: c.actorName()}
+	err := errors.Join(apply(&a, opts), engine.CheckText("actor", a.actor, engine.MaxActor),
+		engine.CheckText("request id", a.request, maxRequestID))
+	if a.isNamed && a.request == "" {
+		err = errors.Join(err, invalid("request id: must not be empty"))
+	}
+	return a, err
+}
+
+// StartOption adjusts a call of Start: WithID, WithTag, WithMemo, WithPriority, WithDeadline, WithActor, WithKey,
+// WithThrottle, WithDebounce, WithSignal, StartAt or StartAfter.
+type StartOption interface {
+	// start reports whether the option is one, not nil.
+	start(*startConfig) bool
+}
+
+type startConfig struct {
+	id    string
+	named bool
+	actor string
+	tags  map[string]string
+	// startAt is the time of the start; zero is now.
+	startAt time.Time
+	// Options that were not given are nil.
+	priority *int
+	deadline *time.Duration
+	memo     *any
+	arrival  *startArrival
+	signal   *startSignal
+	fork     *forkConfig
+}
+
+// startArrival is the content of an option about the key of a run.
+type startArrival struct {
+	option, key string
+	fill        func(*enginerpc.SubmitArrival)
+	// faults are the faults of all options of this kind.
+	faults []error
+}
+
+// startSignal is the signal of a start.
+type startSignal struct {
+	wait   WaitName
+	signal Signal
+}
+
+// forkConfig has the options of a fork.
+type forkConfig struct {
+	from    []string
+	input   *any
+	results map[string]any
+}
+
+// startFunc is a StartOption that adjusts nothing but starts.
+type startFunc func(*startConfig)
+
+func (f startFunc) start(c *startConfig) bool {
+	if f != nil {
+		f(c)
+	}
+	return f != nil
+}
+
+func (c *Client) startConfigOf(opts []StartOption) (startConfig, error) {
+	config := startConfig{actor: c.actor}
+	var faults []error
+	for i, opt := range opts {
+		if opt == nil || !opt.start(&config) {
+			faults = append(faults, nilOption(i))
+		}
+	}
+	if config.priority != nil {
+		faults = append(faults, runcontrol.CheckPriority(*config.priority))
+	}
+	faults = append(faults, engine.CheckText("actor", config.actor, engine.MaxActor), checkStartAt(config.startAt),
+		checkDeadline(config.deadline))
+	return config, errors.Join(faults...)
+}
+
+// WithID sets the run id, which is unique within a namespace and flow. If a run with that id, a graph of the same
+// structure and the same input exists, Start returns it, whether it is open or over. The structure of a graph is its
+// nodes with their activities, waits, edges, joins and inputs. The rest are options, such as retry policies, timeouts,
+// priorities, lanes, limits and tags: the run that exists keeps those with which it was started. An id is valid UTF-8
+// of 1 to 256 bytes without control characters. Defaults to a random UUID.
+//
+// The id of a child run consists of the flow, the id and the node of its parent, separated by "/", such as
+// "monthly/2026-11/each". A run of the sub-flow that is started with the same id would be in its place, so do not use
+// ids of this form for flows that are also sub-flows.
+func WithID(id string) StartOption {
+	return startFunc(func(c *startConfig) { c.id, c.named = id, true })
+}
+
+// WithTag attaches a tag to the run, by which Client.Runs finds it. It adds to the tags of the flow, or replaces the
+// one with the same key. Keys, values and their number follow the rules of flow.Tag. When Start returns a run that
+// exists, the tags of that run do not change.
+func WithTag(key, value string) StartOption {
+	return startFunc(func(c *startConfig) {
+		if c.tags == nil {
+			c.tags = make(map[string]string)
+		}
+		c.tags[key] = value
+	})
+}
+
+// maxMemo is the largest encoded memo of a run: 16 KiB.
+const maxMemo = 16 << 10
+
+// WithPriority gives all nodes of the run, and of its child runs, a priority from 0 to 9,000 instead of
+// the ones of their flows, as RunRef.SetPriority does later on. Higher ones are claimed first.
+//
+// When Start returns a run that exists, its priority does not change.
+func WithPriority(priority int) StartOption {
+	return startFunc(func(c *startConfig) { c.priority = &priority })
+}
+
+// WithDeadline limits the run, from its start to its end, instead of the deadline of its flow (flow.Deadline): after
+// it, unfinished nodes and the run expire. It is at least a millisecond and at most ten years; 0 sets none. With
+// StartAt it counts from that time on.
+//
+// When Start returns a run that exists, its deadline does not change.
+func WithDeadline(limit time.Duration) StartOption {
+	return startFunc(func(c *startConfig) {
+		limit = activityspec.Milliseconds(limit)
+		c.deadline = &limit
+	})
+}
+
+// WithMemo attaches a note to the run, for its readers: RunDescription.Memo. The engine does not read it, and no list
+// can be searched by it; use WithTag for that. It is encoded as JSON, at most 16 KiB; a json.RawMessage is
+// stored unchanged.
+//
+// When Start returns a run that exists, its memo does not change.
+func WithMemo(memo any) StartOption {
+	return startFunc(func(c *startConfig) { c.memo = &memo })
+}
+
+func checkDeadline(limit *time.Duration) error {
+	if limit != nil && (*limit < 0 || *limit > maxStartDelay) {
+		return invalid("deadline %s: must be 0 to 10 years", *limit)
+	}
+	return nil
+}
+
+// encodeMemo returns the stored form of a memo; nil without one.
+func encodeMemo(memo *any) ([]byte, error) {
+	if memo == nil {
+		return nil, nil
+	}
+	data, err := activity.JSON{}.Encode(*memo)
+	if err == nil {
+		err = activityspec.CheckJSON(data)
+	}
+	if err != nil {
+		return nil, invalid("memo of type %T does not encode: %w", *memo, err)
+	}
+	if len(data) > maxMemo {
+		return nil, fmt.Errorf("%w: memo has %d bytes, at most %d are allowed", engine.ErrTooLarge, len(data), maxMemo)
+	}
+	return data, nil
+}

@@ -47,7 +47,7 @@ func (e *Engine) RotateSecrets(
 	}
 	var result SecretRotation
 	entry := fabrictype.AuditEntry{Actor: by.actor, Action: auditlink.RotateSecrets, Detail: "grace " + grace.String()}
-	err = audited(ctx, e.session, entry, func(ctx context.Context) error {
+	err = e.session.Audited(ctx, entry, func(ctx context.Context) error {
 		kid, done, err := e.session.Secrets.Rotate(ctx, grace)
 		result = SecretRotation{KID: kid, Rotated: done.Rotated, Unchanged: done.Unchanged, Failed: done.Failed}
 		return err

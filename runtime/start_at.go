@@ -2,19 +2,15 @@ package runtime
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/runcontrol"
 )
 
 // ErrRunStarted means that the time of the start of a run is over, or that it never had one.
-var ErrRunStarted = errors.New("the run has started")
+var ErrRunStarted = runcontrol.ErrRunStarted
 
 // maxStartDelay is how far ahead a start may be.
 const maxStartDelay = 10 * 366 * 24 * time.Hour
@@ -71,24 +67,7 @@ func (r *RunRef) moveStart(ctx context.Context, t time.Time) error {
 	}
 	entry := r.auditEntry(auditlink.MoveStart, "")
 	entry.Detail = "to " + t.UTC().Format(time.RFC3339Nano)
-	call := enginerpc.MoveStartCall{Partition: r.partition, FlowID: r.flowID, StartAt: t}
-	return r.client.audited(ctx, entry, func(ctx context.Context) error { return moveRoots(ctx, core, call) })
-}
-
-// moveRoots moves the roots of a run, a bounded number with each call.
-func moveRoots(ctx context.Context, core engine.Library, call enginerpc.MoveStartCall) error {
-	for {
-		reply, err := core.MoveStart(ctx, call)
-		switch {
-		case errors.Is(err, errorcode.RunStarted):
-			return ErrRunStarted
-		case errors.Is(err, enginecore.ErrRunQueued):
-			return ErrRunQueued
-		case err != nil:
-			return nodeFault(err)
-		case reply.Next == 0:
-			return nil
-		}
-		call.From = reply.Next
-	}
+	return r.client.audited(ctx, entry, func(ctx context.Context) error {
+		return runcontrol.MoveStart(ctx, core, r.at(), t)
+	})
 }

@@ -2,19 +2,17 @@ package runtime
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/runcontrol"
 )
 
 // ErrNotSleeping is returned by MoveTimer and SkipTimer for a node that does not sleep: it has not begun to, or its
 // time is over.
-var ErrNotSleeping = errors.New("the node does not sleep")
+var ErrNotSleeping = runcontrol.ErrNotSleeping
 
 // maxTimer is how far ahead a timer may be moved.
 const maxTimer = 10 * 366 * 24 * time.Hour
@@ -71,27 +69,11 @@ func (r *RunRef) moveTimer(
 	if !to.IsZero() {
 		entry.Detail = "to " + to.UTC().Format(time.RFC3339Nano)
 	}
-	call := enginerpc.MoveTimerCall{
-		Partition: r.partition, FlowID: r.flowID, Node: node, At: to, Actor: r.client.actorName(),
-	}
-	var reply enginerpc.MoveTimerReply
-	err = r.client.audited(ctx, entry, func(ctx context.Context) (err error) {
-		reply, err = store.MoveTimer(ctx, call)
-		return timerFault(err)
+	err = r.client.audited(ctx, entry, func(ctx context.Context) error {
+		return runcontrol.MoveTimer(ctx, r.client.session, store, r.at(), node, to, r.client.actorName())
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return r.errorf(doing, err)
-	case reply.More:
-		r.client.drain(ctx, r.partition)
 	}
 	return nil
-}
-
-// timerFault turns a refusal of the engine into an error of this package.
-func timerFault(err error) error {
-	if errors.Is(err, errorcode.ExecutionNotSuspended) {
-		return ErrNotSleeping
-	}
-	return nodeFault(err)
 }

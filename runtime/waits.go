@@ -9,6 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/interceptor"
+	"github.com/flowfabric/flowfabric-go/internal/answer"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/errorcode"
@@ -65,7 +66,7 @@ func (r *RunRef) ResumeWait(ctx context.Context, w Waitpoint, payload any) error
 			return r.ResumeWait(ctx, w, payload)
 		})
 	}
-	data, err := encodePayload(payload)
+	data, err := answer.EncodePayload(payload)
 	if err != nil {
 		return err
 	}

@@ -5,19 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
-	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/answer"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/runcontrol"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
@@ -92,19 +91,16 @@ func (a *actor) act(ctx context.Context, run enginerpc.Run) error {
 	case fabrictype.BulkPurge:
 		return a.submitter.Purge(ctx, run.FlowName, run.RunID, run.FlowID, p, time.Time{})
 	case fabrictype.BulkPause:
-		_, err := a.session.Core.PauseFlow(ctx,
-			enginerpc.PauseFlowCall{Partition: p, FlowID: run.FlowID, Reason: action.Reason, Actor: a.spec.Actor})
-		return err
+		return runcontrol.Pause(ctx, a.session, engine.Run{FlowID: run.FlowID, Partition: p}, action.Reason, a.spec.Actor)
 	case fabrictype.BulkResume:
-		return a.resume(ctx, p, run)
+		return runcontrol.Resume(ctx, a.session, engine.Run{FlowID: run.FlowID, Partition: p}, a.spec.Actor)
 	case fabrictype.BulkPriority:
 		core, err := a.session.Library("changing priorities")
 		if err != nil {
 			return err
 		}
-		return admission.SetPriority(ctx, a.session, core, enginerpc.SetPriorityCall{
-			Partition: p, FlowID: run.FlowID, Priority: int64(action.Priority),
-		})
+		at := engine.Run{FlowID: run.FlowID, Partition: p}
+		return runcontrol.SetPriority(ctx, a.session, core, at, "", action.Priority)
 	case fabrictype.BulkSignal:
 		return a.signal(ctx, p, run)
 	}
@@ -129,10 +125,7 @@ func (a *actor) rerun(ctx context.Context, p keyspace.Partition, run enginerpc.R
 	if nodes.ClosedAt.IsZero() {
 		return engine.ErrRunOpen
 	}
-	scope := submit.RerunScope{Mode: string(a.spec.Action.Scope)}
-	if node, found := strings.CutPrefix(scope.Mode, submit.RerunFrom); found {
-		scope.Node = node
-	}
+	scope := submit.ScopeOf(a.spec.Action.Scope)
 	ids, err := nodes.InScope(scope)
 	if err != nil {
 		return err
@@ -141,19 +134,6 @@ func (a *actor) rerun(ctx context.Context, p keyspace.Partition, run enginerpc.R
 		Partition: p, FlowID: run.FlowID, Mode: scope.Mode, Actor: a.spec.Actor,
 		RerunID: uuid.NewSHA1(uuid.NameSpaceOID, []byte(string(a.job)+" "+string(run.FlowID))).String(),
 	}, ids)
-}
-
-func (a *actor) resume(ctx context.Context, p keyspace.Partition, run enginerpc.Run) error {
-	call := enginerpc.ResumeFlowCall{Partition: p, FlowID: run.FlowID, Actor: a.spec.Actor}
-	for {
-		reply, err := a.session.Core.ResumeFlow(ctx, call)
-		if err != nil {
-			return err
-		}
-		if call.Cursor = reply.NextCursor; call.Cursor == "" {
-			return nil
-		}
-	}
 }
 
 // signal signals the waitpoints of the run that were open when the job began.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -27,6 +28,14 @@ const (
 // RerunScope selects the nodes that a rerun runs again. Node is set if the mode begins with RerunFrom, which Node
 // follows. The zero value selects nothing.
 type RerunScope struct{ Mode, Node string }
+
+// ScopeOf returns the scope that a caller names.
+func ScopeOf(s fabrictype.RerunScope) RerunScope {
+	if node, found := strings.CutPrefix(string(s), RerunFrom); found {
+		return RerunScope{Mode: string(s), Node: node}
+	}
+	return RerunScope{Mode: string(s)}
+}
 
 // maxRerunNodes bounds the nodes that are named in one call.
 const maxRerunNodes = 256

@@ -39,7 +39,7 @@ var mayImport = map[string][]string{
 		"internal/contractcheck", "internal/engineurl", "internal/answer", "internal/engine", "internal/engine/batching", "internal/engine/feeds",
 		"internal/engine/observe", "internal/engine/retry", "internal/engine/transport", "internal/sleep",
 		"internal/inspect",
-		"internal/keeper", "internal/queryurl", "internal/runsearch", "internal/schedule", "internal/submit",
+		"internal/keeper", "internal/queryurl", "internal/runcontrol", "internal/runsearch", "internal/schedule", "internal/submit",
 		"internal/valueschema", "interceptor", "internal/worker",
 		"internal/worker/budget", "internal/worker/held", "internal/worker/output",
 	},
@@ -168,9 +168,13 @@ var mayImport = map[string][]string{
 	},
 	"internal/bulkjob": {
 		"internal/keyspace", "internal/errorcode",
-		"enginecore", "internal/enginerpc", "fabrictype", "internal/admission", "internal/answer",
+		"enginecore", "internal/enginerpc", "fabrictype", "internal/answer",
 		"internal/engine", "internal/engine/observe",
-		"internal/runsearch", "internal/submit",
+		"internal/runcontrol", "internal/runsearch", "internal/submit",
+	},
+	"internal/runcontrol": {
+		"activity", "enginecore", "internal/admission", "internal/engine", "internal/enginerpc", "internal/errorcode",
+		"internal/submit",
 	},
 	"internal/runview": {
 		"internal/keyspace", "internal/recordstate", "internal/eventkind", "internal/waitreason",
@@ -192,7 +196,10 @@ var mayImport = map[string][]string{
 		"enginecore", "internal/enginerpc", "internal/engine", "internal/engine/batching", "internal/partitionmerge",
 	},
 	"internal/partitionmerge": {"internal/keyspace"},
-	"internal/answer":         {"internal/enginerpc", "internal/valueschema", "internal/engine"},
+	"internal/answer": {
+		"activity", "enginecore", "fabrictype", "internal/activityspec", "internal/auditlink", "internal/engine",
+		"internal/enginerpc", "internal/errorcode", "internal/recordtext", "internal/submit", "internal/valueschema",
+	},
 	"internal/schedule": {
 		"internal/keyspace", "internal/errorcode",
 		"fabrictype",

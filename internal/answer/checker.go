@@ -1,5 +1,3 @@
-// Package answer sends answers to waits: signals, and the results with which operators end waits. It holds a payload
-// against the schema of its wait before the engine takes it.
 package answer
 
 import (

@@ -1,4 +1,4 @@
-package runtime
+package answer
 
 import (
 	"testing"
@@ -13,6 +13,6 @@ import (
 func TestSignalResult_OwnRepeatIsNotADuplicate(t *testing.T) {
 	t.Parallel()
 	reply := enginerpc.SignalReply{Outcome: "duplicate", SignalID: "mine", FirstOutcome: "resumed", Matched: true}
-	require.Equal(t, fabrictype.SignalResult{Outcome: fabrictype.SignalResumed, SignalID: "mine", Counts: true}, deliveryOf(reply, "mine"))
-	require.Equal(t, fabrictype.SignalResult{Outcome: fabrictype.SignalDuplicate, SignalID: "mine", First: fabrictype.SignalResumed, Counts: true}, deliveryOf(reply, "other"))
+	require.Equal(t, fabrictype.SignalResult{Outcome: fabrictype.SignalResumed, SignalID: "mine", Counts: true}, resultOf(reply, "mine"))
+	require.Equal(t, fabrictype.SignalResult{Outcome: fabrictype.SignalDuplicate, SignalID: "mine", First: fabrictype.SignalResumed, Counts: true}, resultOf(reply, "other"))
 }
