@@ -66,7 +66,7 @@
 // Field lists are `name:type` words; `optional` after one, or a `?` at its end, lets the zero value be
 // sent as an empty text, and lets the end of a reply be missing. `?=value` at its end, or `optional=value` after
 // an @arg, lets the zero value be sent as that value: libraries of the contract take an empty text for a text, or
-// stop at it in the middle of their writes. A type is a scalar of the table in types.go, or one of
+// stop at it in the middle of their writes. A type is a scalar of the table in internal/header/types.go, or one of
 //
 //	list(name:type …)   a nested array whose elements are arrays; also list(record) and list(scalar)
 //	rest(name:type …)   the remaining elements, flat; last field only; also rest(scalar)

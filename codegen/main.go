@@ -7,17 +7,20 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
-	"testing/fstest"
 
+	"github.com/flowfabric/flowfabric-go/codegen/internal/access"
+	"github.com/flowfabric/flowfabric-go/codegen/internal/check"
+	"github.com/flowfabric/flowfabric-go/codegen/internal/docgen"
+	"github.com/flowfabric/flowfabric-go/codegen/internal/gogen"
+	"github.com/flowfabric/flowfabric-go/codegen/internal/header"
+	"github.com/flowfabric/flowfabric-go/codegen/internal/luagen"
+	"github.com/flowfabric/flowfabric-go/codegen/internal/wireform"
 	"github.com/flowfabric/flowfabric-go/internal/lualib"
 )
 
@@ -54,23 +57,27 @@ func run(args []string, out io.Writer) error {
 	if set.NArg() > 0 {
 		return fmt.Errorf("unknown argument %q", set.Arg(0))
 	}
-	files, err := readSources(filepath.Join(root, "lua"))
+	files, err := header.ReadSources(filepath.Join(root, "lua"))
 	if err != nil {
 		return err
 	}
-	outputs, err := generate(files, readBuild(root))
+	l, err := readLibrary(files)
 	if err != nil {
 		return err
 	}
-	if err := emitAccess(root, files, outputs); err != nil {
+	outputs, err := generate(l, readBuild(root))
+	if err != nil {
 		return err
 	}
-	if err := emitRowPage(root, files, outputs); err != nil {
+	if err := access.Emit(root, files, outputs); err != nil {
+		return err
+	}
+	if err := docgen.RowPage(root, l, outputs); err != nil {
 		return err
 	}
 	var broken error
 	if !*accept {
-		broken = keepWireForm(root, files, outputs)
+		broken = wireform.Keep(root, l, outputs)
 	}
 	if *check {
 		return errors.Join(compare(root, outputs, out), broken)
@@ -97,170 +104,62 @@ func moduleRoot() (string, error) {
 	}
 }
 
-// readSources reads the hand-written files of the library in their order. A file below the directory that the order
-// does not have is an error.
-func readSources(dir string) ([]sourceFile, error) {
-	files := os.DirFS(dir)
-	order := lualib.Order(files)
-	var unknown []string
-	err := fs.WalkDir(files, ".", func(name string, _ fs.DirEntry, err error) error {
-		if path.Ext(name) == ".lua" && !slices.Contains(order, name) {
-			unknown = append(unknown, name)
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	if len(unknown) > 0 {
-		return nil, fmt.Errorf("folders in internal/lualib does not contain the folder of %s", strings.Join(unknown, ", "))
-	}
-	var out []sourceFile
-	for _, name := range order {
-		if lualib.IsGenerated(name) {
-			continue
-		}
-		text, err := fs.ReadFile(files, name)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, sourceFile{name: "lua/" + name, text: string(text)})
-	}
-	return out, nil
-}
-
-// rpcFolder has the typed calls and the key builders.
-const rpcFolder = "internal/enginerpc"
-
 const buildFile = "internal/lualib/build_gen.go"
 
 // readBuild is the build of the last generation, or the zero value.
-func readBuild(root string) build {
+func readBuild(root string) luagen.Build {
 	text, err := os.ReadFile(filepath.Join(root, buildFile))
 	if err != nil {
-		return build{}
+		return luagen.Build{}
 	}
 	m := regexp.MustCompile(`build = "(\d+)-([0-9a-f]+)"`).FindSubmatch(text)
 	if m == nil {
-		return build{}
+		return luagen.Build{}
 	}
 	n, err := strconv.ParseInt(string(m[1]), 10, 64)
 	if err != nil {
-		return build{}
+		return luagen.Build{}
 	}
-	return build{revision: n, hash: string(m[2])}
+	return luagen.Build{Revision: n, Hash: string(m[2])}
 }
 
-// generate makes all generated files from the sources, by their path from the module's root. The revision of
+// generate makes all files that derive from the headers alone, by their path from the module's root. The revision of
 // the build grows by one when the library differs from the library of the last generation.
-func generate(files []sourceFile, last build) (map[string]string, error) {
-	l, err := readLibrary(files)
-	if err != nil {
-		return nil, err
+func generate(l *header.Library, last luagen.Build) (map[string]string, error) {
+	outputs := luagen.Files(l, luagen.Build{Protocol: lualib.Protocol, MinProtocol: lualib.MinProtocol})
+	id := luagen.Build{Protocol: lualib.Protocol, MinProtocol: lualib.MinProtocol}
+	id.Hash = libraryHash(l.Files, outputs)
+	id.Revision = last.Revision
+	if id.Hash != last.Hash {
+		id.Revision++
 	}
-	outputs := generatedLua(l, build{protocol: lualib.Protocol, minProtocol: lualib.MinProtocol})
-	id := build{protocol: lualib.Protocol, minProtocol: lualib.MinProtocol}
-	id.hash = libraryHash(files, outputs)
-	id.revision = last.revision
-	if id.hash != last.hash {
-		id.revision++
+	outputs = luagen.Files(l, id)
+	var p header.Problems
+	check.Library(l, luagen.Assemble(l.Files, outputs), &p)
+	if p.Err() != nil {
+		return nil, p.Err()
 	}
-	outputs = generatedLua(l, id)
-	var p problems
-	checkFileNames(files, &p)
-	if s := checkScopes(assembled(files, outputs), l, &p); s != nil {
-		s.checkStructure(l.hooks, knownCircles, &p)
-		s.checkStores(l.stores)
-	}
-	if p.err() != nil {
-		return nil, p.err()
-	}
-	outputs[buildFile] = goHeader + fmt.Sprintf("package lualib\n\nconst build = %q\n", id)
-
-	plans := makePlans(l)
-	folders := map[string][]*plan{}
-	for _, x := range plans {
-		folder := path.Dir(strings.TrimPrefix(x.pos.file, "lua/"))
-		folders[folder] = append(folders[folder], x)
-	}
-	var errs []error
-	add := func(path string) func(string, error) {
-		return func(text string, err error) {
-			if err != nil {
-				err = fmt.Errorf("%s: %w", path, err)
-			}
-			outputs[path] = text
-			errs = append(errs, err)
-		}
-	}
-	add(rpcFolder + "/keys_gen.go")(emitGoKeys(l))
-	add(publicErrorFile)(emitPublicErrors(l))
-	add(internalErrorFile)(emitInternalErrors(l))
-	add(rpcFolder + "/texts_gen.go")(emitTexts(l))
-	add(rpcFolder + "/texts_gen_test.go")(emitTextsTest(l))
-	add(rpcFolder + "/calls_gen.go")(emitShared(l, plans))
-	for _, folder := range slices.Sorted(maps.Keys(folders)) {
-		add(rpcFolder + "/calls_" + strings.ReplaceAll(folder, "/", "_") + "_gen.go")(emitCalls(folders[folder]))
-	}
-	add(rpcFolder + "/calls_gen_test.go")(emitGolden(plans))
-	add(rowFolder + "/layout_gen.go")(emitGoRows(l))
-	outputs[wireFile(lualib.Protocol)] = emitWireForm(l, lualib.Protocol)
-	return outputs, errors.Join(errs...)
+	outputs[buildFile] = gogen.Header + fmt.Sprintf("package lualib\n\nconst build = %q\n", id)
+	outputs[wireform.File(lualib.Protocol)] = wireform.Text(l, lualib.Protocol)
+	written, err := gogen.Files(l)
+	maps.Copy(outputs, written)
+	return outputs, err
 }
 
 // readLibrary reads and checks the headers of the sources.
-func readLibrary(files []sourceFile) (*library, error) {
-	var p problems
-	l := readHeaders(files, &p)
-	check(l, &p)
-	checkForms(l, &p)
-	return l, p.err()
-}
-
-func makePlans(l *library) []*plan {
-	var plans []*plan
-	for _, f := range l.functions {
-		plans = append(plans, makePlan(l, f))
-	}
-	return plans
-}
-
-// generatedLua makes the generated files of the library, by their path from the module's root.
-func generatedLua(l *library, id build) map[string]string {
-	return map[string]string{
-		"lua/generated/modules.gen.lua":            emitModules(l, false),
-		"lua/generated/keys.gen.lua":               emitLuaKeys(l),
-		"lua/generated/texts.gen.lua":              emitLuaTexts(l),
-		"lua/generated/register.gen.lua":           emitLuaRegister(l, false, id),
-		"lua/composite/generated/modules.gen.lua":  emitModules(l, true),
-		"lua/" + rowModuleFile:                     emitLuaRows(l),
-		"lua/composite/generated/register.gen.lua": emitLuaRegister(l, true, id),
-	}
-}
-
-// assembled puts the generated files in their places among the others, each in the form that the library has.
-func assembled(files []sourceFile, generated map[string]string) []sourceFile {
-	tree := fstest.MapFS{}
-	for _, f := range files {
-		tree[strings.TrimPrefix(f.name, "lua/")] = &fstest.MapFile{Data: []byte(f.text)}
-	}
-	for name, text := range generated {
-		tree[strings.TrimPrefix(name, "lua/")] = &fstest.MapFile{Data: []byte(text)}
-	}
-	var out []sourceFile
-	for _, name := range lualib.Order(tree) {
-		if f, ok := tree[name]; ok {
-			out = append(out, sourceFile{"lua/" + name, lualib.Block(name, string(f.Data))})
-		}
-	}
-	return out
+func readLibrary(files []header.SourceFile) (*header.Library, error) {
+	var p header.Problems
+	l := header.Read(files, &p)
+	check.Headers(l, &p)
+	check.Forms(l, &p)
+	return l, p.Err()
 }
 
 // libraryHash identifies the library's text apart from the line that holds the build itself.
-func libraryHash(files []sourceFile, generated map[string]string) string {
+func libraryHash(files []header.SourceFile, generated map[string]string) string {
 	h := sha256.New()
 	for _, f := range files {
-		fmt.Fprintf(h, "%s %d\n%s", f.name, len(f.text), f.text)
+		fmt.Fprintf(h, "%s %d\n%s", f.Name, len(f.Text), f.Text)
 	}
 	for _, name := range slices.Sorted(maps.Keys(generated)) {
 		fmt.Fprintf(h, "%d\n%s", len(generated[name]), generated[name])
@@ -268,80 +167,9 @@ func libraryHash(files []sourceFile, generated map[string]string) string {
 	return hex.EncodeToString(h.Sum(nil))[:16]
 }
 
-// stale lists generated call files that the sources no longer give, and wire forms that the library no longer serves.
-func stale(root string, outputs map[string]string) []string {
-	var out []string
-	for _, pattern := range []string{rpcFolder + "/calls_*_gen.go", "testdata/wire/protocol-*.txt"} {
-		found, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
-		if err != nil {
-			continue
-		}
-		for _, file := range found {
-			name := path.Dir(pattern) + "/" + filepath.Base(file)
-			if _, ok := outputs[name]; !ok && !served(name) {
-				out = append(out, name)
-			}
-		}
-	}
-	return out
-}
-
-// served reports whether a file has the wire form of a protocol that the library supports.
-func served(name string) bool {
-	for protocol := lualib.MinProtocol; protocol <= lualib.Protocol; protocol++ {
-		if name == wireFile(protocol) {
-			return true
-		}
-	}
-	return false
-}
-
-func compare(root string, outputs map[string]string, out io.Writer) error {
-	differ := stale(root, outputs)
-	for path, text := range outputs {
-		have, err := os.ReadFile(filepath.Join(root, path))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		if err != nil || string(have) != text {
-			differ = append(differ, path)
-		}
-	}
-	if len(differ) == 0 {
-		return nil
-	}
-	slices.Sort(differ)
-	for _, path := range differ {
-		fmt.Fprintln(out, path)
-	}
-	return fmt.Errorf("%d generated files are out of date; run go run ./codegen", len(differ))
-}
-
-// write stores the files that changed, so that unchanged ones keep their time.
-func write(root string, outputs map[string]string) error {
-	for _, name := range stale(root, outputs) {
-		if err := os.Remove(filepath.Join(root, name)); err != nil {
-			return err
-		}
-	}
-	for _, path := range slices.Sorted(maps.Keys(outputs)) {
-		full := filepath.Join(root, path)
-		if have, err := os.ReadFile(full); err == nil && string(have) == outputs[path] {
-			continue
-		}
-		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(full, []byte(outputs[path]), 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // printDocs prints the function reference.
 func printDocs(root string, out io.Writer) error {
-	files, err := readSources(filepath.Join(root, "lua"))
+	files, err := header.ReadSources(filepath.Join(root, "lua"))
 	if err != nil {
 		return err
 	}
@@ -349,7 +177,7 @@ func printDocs(root string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.WriteString(out, emitDocs(l, makePlans(l)))
+	_, err = io.WriteString(out, docgen.Functions(l))
 	return err
 }
 

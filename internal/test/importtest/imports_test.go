@@ -324,8 +324,20 @@ var mayImport = map[string][]string{
 	},
 
 	// Commands, examples and test machinery.
-	"codegen":                  {"internal/lualib", "codegen/internal/luatext"},
-	"codegen/internal/luatext": {},
+	"codegen": {
+		"internal/lualib", "codegen/internal/access", "codegen/internal/check", "codegen/internal/docgen", "codegen/internal/gogen",
+		"codegen/internal/header", "codegen/internal/luagen", "codegen/internal/wireform",
+	},
+	"codegen/internal/access":     {"codegen/internal/header"},
+	"codegen/internal/check":      {"internal/lualib", "codegen/internal/header", "codegen/internal/luatext"},
+	"codegen/internal/docgen":     {"codegen/internal/header"},
+	"codegen/internal/gogen":      {"codegen/internal/goname", "codegen/internal/header"},
+	"codegen/internal/goname":     {},
+	"codegen/internal/header":     {"internal/lualib", "codegen/internal/goname"},
+	"codegen/internal/headertest": {"codegen/internal/header"},
+	"codegen/internal/luagen":     {"internal/lualib", "codegen/internal/header"},
+	"codegen/internal/luatext":    {},
+	"codegen/internal/wireform":   {"internal/lualib", "codegen/internal/header"},
 	"bench": {
 		"internal/keyspace",
 		"fabrictype",
