@@ -101,7 +101,7 @@ var mayImport = map[string][]string{
 		"internal/worker/lease",
 	},
 	"internal/worker/budget": {
-		"internal/keyspace", "internal/errorcode",
+		"internal/keyspace", "internal/errorcode", "internal/engine",
 		"fabrictype",
 		"activity", "enginecore", "flow", "internal/activitycontext", "internal/admission", "internal/engine/batching",
 		"internal/engine/observe", "internal/engine/retry",
@@ -173,8 +173,8 @@ var mayImport = map[string][]string{
 		"internal/runcontrol", "internal/runsearch", "internal/submit",
 	},
 	"internal/runcontrol": {
-		"activity", "enginecore", "internal/admission", "internal/engine", "internal/enginerpc", "internal/errorcode",
-		"internal/submit",
+		"enginecore", "internal/admission", "internal/engine", "internal/enginerpc", "internal/errorcode",
+		"internal/activityspec", "internal/submit",
 	},
 	"internal/runview": {
 		"internal/keyspace", "internal/recordstate", "internal/eventkind", "internal/waitreason",
@@ -348,7 +348,7 @@ var mayImport = map[string][]string{
 	"examples/approval":         {"contract", "activity", "enginecore/embedded", "flow", "runtime", "approvals", "fabrictype"},
 	"examples/dag-pipeline":     {"contract", "fabrictype", "activity", "flow", "runtime"},
 	"examples/order-processing": {"activity", "flow", "runtime", "fabrictype"},
-	"examples/etl":              {"activity", "flow", "runtime"},
+	"examples/etl":              {"activity", "fabrictype", "flow", "runtime"},
 	"internal/test/...": {
 		"internal/errorcode", "internal/keyspace", "internal/lualib",
 		"fabrictype", "contract",
