@@ -1,51 +1,9 @@
 package api
 
-import (
-	"github.com/flowfabric/flowfabric-go/fabrictype"
-	"net/url"
-)
-
-// Values is a query as parameters of the URL, in addition to the parameters that the input names. Operation.Query names
-// the query.
-type Values = url.Values
-
-// Empty is the reply of operations that return nothing.
-type Empty struct{}
-
-// Events is a page of a stream, the reply to a request that does not accept server-sent events.
-type Events[T any] struct {
-	Items []T `json:"items"`
-	// Next continues after the last item.
-	Next string `json:"next,omitempty" doc:"Cursor after the last item."`
-	// End reports that nothing follows.
-	End bool `json:"end,omitempty" doc:"Nothing follows."`
-}
-
 // Paging are the parameters of a list.
 type Paging struct {
 	Cursor string `query:"cursor" doc:"Where the page begins; empty for the first page."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most items of a page."`
-}
-
-// Follow are the parameters of a stream.
-type Follow struct {
-	After       string              `query:"after" doc:"Cursor after which to begin; empty for the beginning."`
-	LastEventID string              `header:"Last-Event-ID" doc:"The same for server-sent events; it takes precedence."`
-	Wait        fabrictype.Duration `query:"wait" doc:"How long a request for JSON waits for the first item, at most 30s."`
-	Limit       int                 `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most items of a page of JSON."`
-}
-
-// Cursor returns the cursor after which to begin.
-func (f Follow) Cursor() string {
-	if f.LastEventID != "" {
-		return f.LastEventID
-	}
-	return f.After
-}
-
-// Conditional has the condition under which a change is made.
-type Conditional struct {
-	IfMatch string `header:"If-Match" doc:"ETag of the state that the change is based on; another state is refused with status 412."`
 }
 
 // Problem is the reply to a request that failed (RFC 9457).

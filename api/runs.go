@@ -2,124 +2,10 @@ package api
 
 import (
 	"encoding/json"
-	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"time"
+
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
-
-// Operations of runs.
-var (
-	ListRuns = call[ListRunsInput, fabrictype.Page[fabrictype.Run]](Operation{
-		Name: "list-runs", Group: "runs", Method: "GET", Path: "/runs",
-		Right: View, Effect: Reads, Bound: true, Query: QueryRuns,
-		Summary: "Find runs",
-	})
-	StartRun = call[StartRunInput, StartedRun](Operation{
-		Name: "start-run", Group: "runs", Method: "POST", Path: "/flows/{flow}/runs",
-		Right: Operate, Effect: Changes, Bound: true, Created: true,
-		Summary: "Start a run of a published flow; the same id and input again is the same run",
-	})
-	StartRuns = call[StartRunsInput, StartedRuns](Operation{
-		Name: "start-runs", Group: "runs", Method: "POST", Path: "/flows/{flow}/runs/batch",
-		Right: Operate, Effect: Changes, Bound: true,
-		Summary: "Start many runs of a published flow; each is started whole or not at all",
-	})
-	GetRun = call[GetRunInput, fabrictype.RunDetail](Operation{
-		Name: "get-run", Group: "runs", Method: "GET", Path: "/runs/{flow}/{run}",
-		Right: View, Effect: Reads, Bound: true,
-		Summary: "Describe a run, its nodes, and the reasons why nodes wait",
-	})
-	GetResult = call[GetResultInput, Result](Operation{
-		Name: "get-result", Group: "runs", Method: "GET", Path: "/runs/{flow}/{run}/result",
-		Right: ReadPayloads, Effect: Reads, Bound: true,
-		Summary: "Wait for the end of a run and return its result",
-	})
-	FollowRun = stream[FollowRunInput, fabrictype.Event](Operation{
-		Name: "follow-run", Group: "runs", Method: "GET", Path: "/runs/{flow}/{run}/events",
-		Right: View, Effect: Reads, Bound: true,
-		Summary: "Follow the events of a run",
-	})
-	GetRunGraph = call[GetRunGraphInput, Drawing](Operation{
-		Name: "get-run-graph", Group: "runs", Method: "GET", Path: "/runs/{flow}/{run}/graph",
-		Right: View, Effect: Reads, Bound: true,
-		Summary: "Draw the graph of a run",
-	})
-	CancelRun = call[CancelRunInput, Empty](Operation{
-		Name: "cancel-run", Group: "runs", Method: "POST", Path: "/runs/{flow}/{run}/cancel",
-		Right: Operate, Effect: Destroys, Bound: true,
-		Summary: "Cancel a run",
-	})
-	RerunRun = call[RerunInput, Empty](Operation{
-		Name: "rerun-run", Group: "runs", Method: "POST", Path: "/runs/{flow}/{run}/rerun",
-		Right: Operate, Effect: Changes, Bound: true,
-		Summary: "Run nodes of an ended run again",
-	})
-	PauseRun = call[ReasonInput, Empty](Operation{
-		Name: "pause-run", Group: "runs", Method: "POST", Path: "/runs/{flow}/{run}/pause",
-		Right: Operate, Effect: Changes, Bound: true,
-		Summary: "Keep nodes of a run from starting",
-	})
-	ResumeRun = call[RunInput, Empty](Operation{
-		Name: "resume-run", Group: "runs", Method: "POST", Path: "/runs/{flow}/{run}/resume",
-		Right: Operate, Effect: Changes, Bound: true,
-		Summary: "End the pause of a run",
-	})
-	SetRunPriority = call[PriorityInput, Empty](Operation{
-		Name: "set-run-priority", Group: "runs", Method: "PUT", Path: "/runs/{flow}/{run}/priority",
-		Right: Operate, Effect: Changes, Bound: true,
-		Summary: "Change the priority of all nodes of a run that have not ended",
-	})
-	MoveRunStart = call[MoveStartInput, Empty](Operation{
-		Name: "move-run-start", Group: "runs", Method: "PUT", Path: "/runs/{flow}/{run}/start",
-		Right: Operate, Effect: Changes, Bound: true,
-		Summary: "Move the start of a run that has not started",
-	})
-	ForkRun = call[ForkRunInput, StartedRun](Operation{
-		Name: "fork-run", Group: "runs", Method: "POST", Path: "/runs/{flow}/{run}/fork",
-		Right: Operate, Effect: Changes, Bound: true, Created: true,
-		Summary: "Start a run from another one, with results of it",
-	})
-	ExportRun = call[RunInput, ExportedRun](Operation{
-		Name: "export-run", Group: "runs", Method: "GET", Path: "/runs/{flow}/{run}/export",
-		Right: ReadPayloads, Effect: Reads, Bound: true,
-		Summary: "Export a run with its values, as package runcheck reads it",
-	})
-	PurgeRun = call[RunInput, Empty](Operation{
-		Name: "purge-run", Group: "runs", Method: "DELETE", Path: "/runs/{flow}/{run}",
-		Right: Administer, Effect: Destroys, Bound: true,
-		Summary: "Remove a run that is over",
-	})
-)
-
-func runOperations() []Entry {
-	return []Entry{
-		ListRuns, StartRun, StartRuns, GetRun, GetResult, FollowRun, GetRunGraph, GetRunLayout, CompareRuns, ForkRun,
-		ExportRun, CancelRun, RerunRun, PauseRun, ResumeRun, SetRunPriority, MoveRunStart, PurgeRun,
-	}
-}
-
-// RunName names a run.
-type RunName struct {
-	Flow string `path:"flow" doc:"Name of the flow."`
-	Run  string `path:"run" doc:"Id of the run, percent-encoded."`
-}
-
-// RunInput names the run that an operation is about.
-type RunInput struct{ RunName }
-
-// ListRunsInput selects runs.
-type ListRunsInput struct {
-	Paging
-	Query Values `json:"-"`
-}
-
-// StartRunInput starts a run.
-type StartRunInput struct {
-	Flow string `path:"flow" doc:"Name of a published flow."`
-	Body struct {
-		NewRun
-		Signal *StartSignal `json:"signal,omitempty" doc:"Delivered to the run of the id, which is started if there is none: both in one step. Requires the right answer as well."`
-	}
-}
 
 // NewRun is a run that is to be started.
 type NewRun struct {
@@ -176,19 +62,6 @@ type StartSignal struct {
 	SignalBody
 }
 
-// StartRunsInput starts runs of one flow.
-type StartRunsInput struct {
-	Flow string `path:"flow" doc:"Name of a published flow."`
-	Body struct {
-		Runs []NewRun `json:"runs" minItems:"1" maxItems:"1000"`
-	}
-}
-
-// StartedRuns are the outcomes of starts, in the order of the request.
-type StartedRuns struct {
-	Runs []StartOutcome `json:"runs"`
-}
-
 // StartOutcome is a run, or why it was not started. One that was not keeps no other one from it.
 type StartOutcome struct {
 	StartedRun
@@ -208,18 +81,11 @@ type StartedRun struct {
 
 // GetRunInput selects how much of a run is described.
 type GetRunInput struct {
-	RunName
 	Values   bool   `query:"values" doc:"With inputs and results; requires the right payloads:read."`
 	Bytes    int    `query:"value_bytes" minimum:"0" maximum:"1048576" doc:"Most bytes of each value; 0 is 4096."`
 	Attempts bool   `query:"attempts" doc:"With the attempts of each node."`
 	Cursor   string `query:"cursor" doc:"Where the page of nodes begins."`
 	Nodes    int    `query:"nodes" minimum:"0" maximum:"500" doc:"Most nodes of a page; 0 is 500."`
-}
-
-// GetResultInput bounds the wait for the end of a run.
-type GetResultInput struct {
-	RunName
-	Wait fabrictype.Duration `query:"wait" doc:"How long to wait for the end, at most 30s."`
 }
 
 // Result is how a run ended.
@@ -233,62 +99,194 @@ type Result struct {
 	Category   string `json:"category,omitempty"`
 }
 
-// FollowRunInput has the cursor at which the events begin.
-type FollowRunInput struct {
-	RunName
-	Follow
-}
-
-// GetRunGraphInput selects the form of a graph.
-type GetRunGraphInput struct {
-	RunName
-	Format string `query:"format" enum:"mermaid,dot,outline,svg" default:"mermaid"`
-}
-
 // Drawing is a graph as text.
 type Drawing struct {
 	Format string `json:"format"`
 	Text   string `json:"text"`
 }
 
-// CancelRunInput cancels a run.
-type CancelRunInput struct {
-	RunName
-	Body struct {
-		Reason      string `json:"reason,omitempty"`
-		PendingOnly bool   `json:"pending_only,omitempty" doc:"Let running nodes finish."`
-	}
+// ForkRunInput selects the nodes that a fork runs again.
+type ForkRunInput struct {
+	ID      string                     `json:"id,omitempty" doc:"Id of the fork; a random one if it is absent."`
+	From    []string                   `json:"from,omitempty" doc:"Nodes that run again, with all that depends on them."`
+	Input   json.RawMessage            `json:"input,omitempty" doc:"Another input."`
+	Results map[string]json.RawMessage `json:"results,omitempty" doc:"Results of nodes, instead of their results in the run."`
+	Tags    map[string]string          `json:"tags,omitempty"`
 }
 
-// RerunInput selects the nodes that run again.
-type RerunInput struct {
-	RunName
-	Body struct {
-		Scope string `json:"scope" enum:"failed,from,all" doc:"Nodes that did not succeed; a node and its downstreams; all nodes."`
-		Node  string `json:"node,omitempty" doc:"The node of scope from."`
-	}
+// Layout is a graph with places for drawing, from left to right.
+type Layout struct {
+	Width  int          `json:"width"`
+	Height int          `json:"height"`
+	Nodes  []PlacedNode `json:"nodes"`
+	Edges  []PlacedEdge `json:"edges"`
 }
 
-// ReasonInput names a run and a reason.
-type ReasonInput struct {
-	RunName
-	Body struct {
-		Reason string `json:"reason,omitempty"`
-	}
+// PlacedNode is a node of a layout. X and Y are the upper left corner.
+type PlacedNode struct {
+	Node    string `json:"node"`
+	Kind    string `json:"kind"`
+	Text    string `json:"text,omitempty" doc:"The activity of the node, or the event that it waits for."`
+	Join    string `json:"join,omitempty" doc:"How many upstreams it needs, such as 2 of 3; absent for all of them."`
+	Finally bool   `json:"finally,omitempty" doc:"It runs however the run ends."`
+	X       int    `json:"x"`
+	Y       int    `json:"y"`
 }
 
-// PriorityInput is a new priority of a run.
-type PriorityInput struct {
-	RunName
-	Body struct {
-		Priority int `json:"priority" minimum:"0"`
-	}
+// PlacedEdge is an edge of a layout. From and To are places of nodes in Layout.Nodes.
+type PlacedEdge struct {
+	From int    `json:"from"`
+	To   int    `json:"to"`
+	Kind string `json:"kind" doc:"success_only, on_failure, always or when"`
+	Case string `json:"case,omitempty" doc:"Case of the condition that the edge belongs to."`
+	Data bool   `json:"data,omitempty" doc:"The node uses the result of the upstream."`
+	// Points are the corners of the line: x and y in turn.
+	Points []int `json:"points"`
 }
 
-// MoveStartInput is a new time of the start of a run.
-type MoveStartInput struct {
-	RunName
-	Body struct {
-		StartAt time.Time `json:"start_at"`
-	}
+// RunLayout is the layout of a run.
+type RunLayout struct {
+	Layout
+	// States are the states of Nodes, in their order.
+	States []NodeNow `json:"states,omitempty"`
+}
+
+// NodeNow is the state of a node in short.
+type NodeNow struct {
+	State     string    `json:"state"`
+	Waiting   string    `json:"waiting,omitempty" doc:"Reason of the wait."`
+	Attempts  int       `json:"attempts,omitempty"`
+	StartedAt time.Time `json:"started_at,omitzero"`
+	EndedAt   time.Time `json:"ended_at,omitzero"`
+}
+
+// RunNamed names a run in a body.
+type RunNamed struct {
+	Flow string `json:"flow"`
+	Run  string `json:"run"`
+}
+
+// RunNow is the present activity of a run.
+type RunNow struct {
+	Flow  string `json:"flow"`
+	Run   string `json:"run"`
+	State string `json:"state"`
+	// ClosedAt, PausedAt and Nodes are as in Run.
+	ClosedAt time.Time             `json:"closed_at,omitzero"`
+	PausedAt time.Time             `json:"paused_at,omitzero"`
+	Nodes    fabrictype.NodeCounts `json:"nodes"`
+	// Node needs attention most; empty for a run that is over.
+	Node string `json:"node,omitempty"`
+	// NodeState is its state, Waiting the reason why it waits, if it does, and Wait the wait, if it is for signals.
+	NodeState string                  `json:"node_state,omitempty"`
+	Waiting   *fabrictype.Explanation `json:"waiting,omitempty"`
+	Wait      *fabrictype.Wait        `json:"wait,omitempty"`
+	// Message is its progress, or the reason for which the run failed.
+	Message string `json:"message,omitempty"`
+	// Waits counts nodes by the reason of their wait.
+	Waits map[string]int `json:"waits,omitempty"`
+}
+
+// FlowStatistics are computed from the last runs of a flow: the engine keeps none.
+type FlowStatistics struct {
+	Runs     int              `json:"runs" doc:"Runs that were read. Of a flow with many nodes, these are fewer than requested."`
+	Since    time.Time        `json:"since,omitzero" doc:"Creation of the oldest one of them."`
+	More     bool             `json:"more,omitempty" doc:"There are older runs."`
+	Nodes    []NodeStatistics `json:"nodes"`
+	Versions []VersionRuns    `json:"versions" doc:"Versions that the runs have, the latest run first."`
+}
+
+// NodeStatistics is how a node did.
+type NodeStatistics struct {
+	Node    string              `json:"node"`
+	Ended   int                 `json:"ended" doc:"Runs in which it succeeded or failed."`
+	Failed  int                 `json:"failed,omitempty" doc:"Runs in which it failed or expired."`
+	Skipped int                 `json:"skipped,omitempty"`
+	Retried int                 `json:"retried,omitempty" doc:"Runs in which it took more than one attempt."`
+	Median  fabrictype.Duration `json:"median,omitzero" doc:"From its first start to its end, where it ended."`
+	Slowest fabrictype.Duration `json:"slowest,omitzero"`
+}
+
+// VersionRuns counts the runs of one version of a flow.
+type VersionRuns struct {
+	Hash string    `json:"hash" doc:"Beginning of the hash of the graph, 32 digits."`
+	Runs int       `json:"runs"`
+	Open int       `json:"open,omitempty"`
+	Last time.Time `json:"last" doc:"Creation of its latest run."`
+	// Latest are its latest runs.
+	Latest []fabrictype.Run `json:"latest" doc:"Its latest runs, at most 10, the open ones first."`
+}
+
+// SignalBody is a signal.
+type SignalBody struct {
+	Name           string          `json:"name" doc:"Kind of signal, such as approve."`
+	Payload        json.RawMessage `json:"payload,omitempty"`
+	Source         string          `json:"source,omitempty" doc:"Who answers; the name of the principal if it is absent. Another name needs the right to operate."`
+	Category       string          `json:"category,omitempty"`
+	CorrelationID  string          `json:"correlation_id,omitempty"`
+	IdempotencyKey string          `json:"idempotency_key,omitempty" doc:"A second signal with the same key gets the result of the first."`
+}
+
+// SignalRunInput is a signal to a wait by its name.
+type SignalRunInput struct {
+	Node string `json:"node"`
+	Step string `json:"step,omitempty"`
+	Wait string `json:"wait,omitempty" doc:"Id of the wait that is answered: no other wait takes the answer, and the audit log has it. Absent for a signal to the latest wait of that name, which may not have begun."`
+	SignalBody
+}
+
+// ListExecutionsInput selects executions.
+type ListExecutionsInput struct {
+	Paging
+	Lane   string   `query:"lane" doc:"Only executions of this lane."`
+	States []string `query:"state" doc:"Only executions in these public states."`
+	FlowID string   `query:"flow_id" doc:"Only members of the flow with this id."`
+	Index  string   `query:"index" doc:"Only executions in this index of the lane, such as eligible."`
+	Tags   []string `query:"tag,explode" doc:"Only executions with this tag, key=value; may be given several times."`
+}
+
+// Execution is the record of an execution.
+type Execution struct {
+	ID             string            `json:"id"`
+	FlowID         string            `json:"flow_id,omitempty"`
+	Flow           string            `json:"flow,omitempty" doc:"The name of the flow; listings leave it out."`
+	Run            string            `json:"run,omitempty" doc:"The id of the run; listings leave it out."`
+	Node           string            `json:"node,omitempty"`
+	Kind           string            `json:"kind"`
+	Lane           string            `json:"lane"`
+	Namespace      string            `json:"namespace,omitempty"`
+	Priority       int               `json:"priority"`
+	State          string            `json:"state"`
+	Phase          string            `json:"phase,omitempty"`
+	Ownership      string            `json:"ownership,omitempty"`
+	Eligibility    string            `json:"eligibility,omitempty"`
+	Detail         string            `json:"detail,omitempty" doc:"Reason why the execution waits."`
+	Attempts       int               `json:"attempts"`
+	Retries        int               `json:"retries,omitempty"`
+	Reclaims       int               `json:"reclaims,omitempty"`
+	Replays        int               `json:"replays,omitempty"`
+	Worker         string            `json:"worker,omitempty"`
+	LeaseExpiresAt time.Time         `json:"lease_expires_at,omitzero"`
+	Failure        string            `json:"failure,omitempty"`
+	CancelReason   string            `json:"cancel_reason,omitempty"`
+	CreatedAt      time.Time         `json:"created_at,omitzero"`
+	StartedAt      time.Time         `json:"started_at,omitzero"`
+	CompletedAt    time.Time         `json:"completed_at,omitzero"`
+	Tags           map[string]string `json:"tags,omitempty"`
+}
+
+// BulkInput is an action for many runs.
+type BulkInput struct {
+	Query    string                `json:"query,omitempty" doc:"Selects the runs, with the parameters of list-runs: flow=order&state=failed."`
+	EveryRun bool                  `json:"every_run,omitempty" doc:"Required if the query selects all runs."`
+	Action   fabrictype.BulkAction `json:"action"`
+	ID       string                `json:"id,omitempty" doc:"Id of the job; the same job again with the same id has no further effect."`
+	Rate     float64               `json:"rate,omitempty" minimum:"0" doc:"Most runs a second; 0 sets no bound."`
+	Most     int                   `json:"most,omitempty" minimum:"0" doc:"Most runs; 0 is all."`
+}
+
+// FollowLogsInput selects lines.
+type FollowLogsInput struct {
+	Attempt int  `query:"attempt" minimum:"0" doc:"Only this attempt; 0 is all of them."`
+	Present bool `query:"present" doc:"End after the lines that there are."`
 }

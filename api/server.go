@@ -1,49 +1,10 @@
 package api
 
 import (
-	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"time"
-)
 
-// Operations of the server itself.
-var (
-	GetServer = call[Empty, ServerInfo](Operation{
-		Name: "get-server", Group: "server", Method: "GET", Path: "/server", Right: View, Effect: Reads, Bound: true,
-		Summary: "Describe the server and the principal that calls",
-	})
-	ListTokens = call[Empty, fabrictype.Page[Token]](Operation{
-		Name: "list-tokens", Group: "server", Method: "GET", Path: "/tokens", Right: Administer, Effect: Reads,
-		Summary: "List the tokens, without their secrets",
-	})
-	CreateToken = call[CreateTokenInput, CreatedToken](Operation{
-		Name: "create-token", Group: "server", Method: "POST", Path: "/tokens",
-		Right: Administer, Effect: Changes, Created: true, Credential: true,
-		Summary: "Create a token; its text is shown once",
-	})
-	DeleteToken = call[TokenNameInput, Empty](Operation{
-		Name: "delete-token", Group: "server", Method: "DELETE", Path: "/tokens/{token}",
-		Right: Administer, Effect: Destroys,
-		Summary: "Delete a token; it ends at once",
-	})
-	ListSessions = call[ListSessionsInput, fabrictype.Page[Session]](Operation{
-		Name: "list-sessions", Group: "server", Method: "GET", Path: "/sessions", Right: Administer, Effect: Reads,
-		Summary: "List the sessions of browsers that have logged in",
-	})
-	DeleteSession = call[SessionInput, Empty](Operation{
-		Name: "delete-session", Group: "server", Method: "DELETE", Path: "/sessions/{session}",
-		Right: Administer, Effect: Destroys,
-		Summary: "End a session; its streams end within some seconds",
-	})
-	RotateSecrets = call[RotateSecretsInput, RotatedSecrets](Operation{
-		Name: "rotate-secrets", Group: "server", Method: "POST", Path: "/secrets/rotate",
-		Right: Administer, Effect: Changes,
-		Summary: "Sign the tokens of waits with a new secret",
-	})
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
-
-func serverOperations() []Entry {
-	return []Entry{GetServer, ListTokens, CreateToken, DeleteToken, ListSessions, DeleteSession, RotateSecrets}
-}
 
 // ServerInfo describes a server and the principal that calls it.
 type ServerInfo struct {
@@ -62,6 +23,67 @@ type Principal struct {
 	Rights []Right `json:"rights" enum:"view,payloads:read,approve,operate,work,administer"`
 	Flows  string  `json:"flows,omitempty" doc:"Pattern of the flows that they may see; absent for all."`
 }
+
+// Token is a token without its secret.
+type Token struct {
+	Name      string    `json:"name"`
+	Role      Role      `json:"role" enum:"viewer,operator,admin,worker"`
+	Rights    []Right   `json:"rights,omitempty" enum:"approve,payloads:read,work" doc:"Rights in addition to the rights of the role."`
+	Flows     string    `json:"flows,omitempty" doc:"Pattern of the flows that it may see and act on, such as billing-*; absent for all."`
+	CreatedAt time.Time `json:"created_at"`
+	CreatedBy string    `json:"created_by,omitempty"`
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
+}
+
+// CreateTokenInput describes a new token.
+type CreateTokenInput struct {
+	Name    string              `json:"name" minLength:"1" maxLength:"128" doc:"Is part of URLs: no white space, control characters and slashes, and neither . nor .."`
+	Role    Role                `json:"role" enum:"viewer,operator,admin,worker"`
+	Rights  []Right             `json:"rights,omitempty" enum:"approve,payloads:read,work"`
+	Flows   string              `json:"flows,omitempty" maxLength:"256"`
+	Expires fabrictype.Duration `json:"expires,omitzero" doc:"How long it is valid; absent for ever."`
+}
+
+// CreatedToken is a new token with its text.
+type CreatedToken struct {
+	Token
+	Text string `json:"text" doc:"The token. It cannot be shown again."`
+}
+
+// Session is the login of a browser, at an OpenID Connect provider.
+type Session struct {
+	ID        string    `json:"id"`
+	Principal string    `json:"principal"`
+	Login     string    `json:"login" doc:"How the principal has logged in: oidc."`
+	Groups    []string  `json:"groups,omitempty" doc:"Groups of the principal that grants name."`
+	CreatedAt time.Time `json:"created_at"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// RotatedSecrets is the result of a rotation.
+type RotatedSecrets struct {
+	Rotated int `json:"rotated" doc:"Partitions with the new secret."`
+	Failed  int `json:"failed,omitempty"`
+}
+
+// Right is the permission that a principal needs to call an operation.
+type Right string
+
+// Rights. Roles are sets of them.
+const (
+	// View reads everything but payloads.
+	View Right = "view"
+	// ReadPayloads reads inputs, results, logs, frames and signals, in addition to View.
+	ReadPayloads Right = "payloads:read"
+	// Approve answers waits.
+	Approve Right = "approve"
+	// Operate starts and changes runs, schedules, lanes and limits.
+	Operate Right = "operate"
+	// Work claims nodes of runs and carries them out; it reads and writes their payloads.
+	Work Right = "work"
+	// Administer removes data, and manages tokens and secrets.
+	Administer Right = "administer"
+)
 
 // Role is a set of rights.
 type Role string
@@ -83,7 +105,7 @@ func (r Role) Rights() []Right {
 	case Operator:
 		return []Right{View, ReadPayloads, Approve, Operate}
 	case Admin:
-		return Rights()
+		return []Right{View, ReadPayloads, Approve, Operate, Work, Administer}
 	case WorkerRole:
 		return []Right{Work}
 	default:
@@ -91,69 +113,46 @@ func (r Role) Rights() []Right {
 	}
 }
 
-// Token is a token without its secret.
-type Token struct {
-	Name      string    `json:"name"`
-	Role      Role      `json:"role" enum:"viewer,operator,admin,worker"`
-	Rights    []Right   `json:"rights,omitempty" enum:"approve,payloads:read,work" doc:"Rights in addition to the rights of the role."`
-	Flows     string    `json:"flows,omitempty" doc:"Pattern of the flows that it may see and act on, such as billing-*; absent for all."`
-	CreatedAt time.Time `json:"created_at"`
-	CreatedBy string    `json:"created_by,omitempty"`
-	ExpiresAt time.Time `json:"expires_at,omitzero"`
+// FollowFeedInput selects events.
+type FollowFeedInput struct {
+	Flow     string   `query:"flow" doc:"Only runs of this flow."`
+	Kinds    []string `query:"kind" doc:"Only events of these kinds."`
+	Children bool     `query:"children" doc:"With child runs of maps and sub-flows."`
 }
 
-// CreateTokenInput describes a new token.
-type CreateTokenInput struct {
-	Body struct {
-		Name    string              `json:"name" minLength:"1" maxLength:"128" doc:"Is part of URLs: no white space, control characters and slashes, and neither . nor .."`
-		Role    Role                `json:"role" enum:"viewer,operator,admin,worker"`
-		Rights  []Right             `json:"rights,omitempty" enum:"approve,payloads:read,work"`
-		Flows   string              `json:"flows,omitempty" maxLength:"256"`
-		Expires fabrictype.Duration `json:"expires,omitzero" doc:"How long it is valid; absent for ever."`
-	}
-}
-
-// CreatedToken is a new token with its text.
-type CreatedToken struct {
-	Token
-	Text string `json:"text" doc:"The token. It cannot be shown again."`
-}
-
-// TokenNameInput names the token that an operation is about.
-type TokenNameInput struct {
-	Token string `path:"token" doc:"Name of the token."`
-}
-
-// Session is the login of a browser, at an OpenID Connect provider.
-type Session struct {
-	ID        string    `json:"id"`
-	Principal string    `json:"principal"`
-	Login     string    `json:"login" doc:"How the principal has logged in: oidc."`
-	Groups    []string  `json:"groups,omitempty" doc:"Groups of the principal that grants name."`
-	CreatedAt time.Time `json:"created_at"`
-	ExpiresAt time.Time `json:"expires_at"`
-}
-
-// ListSessionsInput selects sessions.
-type ListSessionsInput struct {
-	Principal string `query:"principal" maxLength:"256" doc:"Only sessions of this principal."`
+// ListAuditInput selects entries.
+type ListAuditInput struct {
 	Paging
+	Actor  string    `query:"actor"`
+	Action string    `query:"action"`
+	Name   string    `query:"name" doc:"Name of the changed object."`
+	From   time.Time `query:"from"`
+	Before time.Time `query:"before"`
 }
 
-// SessionInput names a session.
-type SessionInput struct {
-	Session string `path:"session" maxLength:"128" doc:"Id of the session, as list-sessions has it."`
+// KeeperTask is one kind of a keeper's work.
+type KeeperTask struct {
+	Name    string              `json:"name"`
+	Summary string              `json:"summary"`
+	Every   fabrictype.Duration `json:"every" doc:"Longest time between two steps in a partition."`
+	// Lag is there for tasks that work by time.
+	Lag *KeeperLag `json:"lag,omitempty"`
 }
 
-// RotateSecretsInput bounds the time for which old tokens stay valid.
-type RotateSecretsInput struct {
-	Body struct {
-		Grace fabrictype.Duration `json:"grace,omitzero" doc:"How long tokens signed with the old secret are valid; absent for a day."`
-	}
+// KeeperLag is how late keepers are with a task: for how long its oldest work has been due.
+type KeeperLag struct {
+	Behind  fabrictype.Duration   `json:"behind"`
+	Minutes []fabrictype.Duration `json:"minutes" doc:"The worst of each minute, the latest last."`
 }
 
-// RotatedSecrets is the result of a rotation.
-type RotatedSecrets struct {
-	Rotated int `json:"rotated" doc:"Partitions with the new secret."`
-	Failed  int `json:"failed,omitempty"`
+// KeeperTaskReport is the result of a keeper task.
+type KeeperTaskReport struct {
+	Task       string              `json:"task"`
+	Partitions int                 `json:"partitions"`
+	Steps      int                 `json:"steps"`
+	Done       int64               `json:"done"`
+	Lag        fabrictype.Duration `json:"lag"`
+	Remaining  int                 `json:"remaining"`
+	Repaired   map[string]int64    `json:"repaired,omitempty"`
+	Took       fabrictype.Duration `json:"took"`
 }

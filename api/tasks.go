@@ -2,70 +2,20 @@ package api
 
 import (
 	"encoding/json"
-	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"time"
-)
 
-// Operations of programs that run nodes over HTTP: workers without Go.
-var (
-	ClaimTask = call[ClaimTaskInput, ClaimedTask](Operation{
-		Name: "claim-task", Group: "tasks", Method: "POST", Path: "/tasks/claim", Right: Work, Effect: Changes,
-		Credential: true,
-		Summary:    "Claim a node of some activities and get its input; waits for one",
-	})
-	RenewTask = call[TaskInput, RenewedTask](Operation{
-		Name: "renew-task", Group: "tasks", Method: "POST", Path: "/tasks/{task}/renew", Right: Work, Effect: Changes,
-		Summary: "Renew the lease of a task, and learn whether it was cancelled",
-	})
-	CompleteTask = call[CompleteTaskInput, Empty](Operation{
-		Name: "complete-task", Group: "tasks", Method: "POST", Path: "/tasks/{task}/complete",
-		Right: Work, Effect: Changes,
-		Summary: "End a task with a result",
-	})
-	FailTask = call[FailTaskInput, FailedTask](Operation{
-		Name: "fail-task", Group: "tasks", Method: "POST", Path: "/tasks/{task}/fail", Right: Work, Effect: Changes,
-		Summary: "Report that the attempt of a task has failed",
-	})
-	SuspendTask = call[SuspendTaskInput, SuspendedTask](Operation{
-		Name: "suspend-task", Group: "tasks", Method: "POST", Path: "/tasks/{task}/suspend",
-		Right: Work, Effect: Changes, Credential: true,
-		Summary: "Give a task up until signals arrive",
-	})
-	ReleaseTask = call[TaskInput, Empty](Operation{
-		Name: "release-task", Group: "tasks", Method: "POST", Path: "/tasks/{task}/release",
-		Right: Work, Effect: Changes,
-		Summary: "Give a task back, without spending its attempt",
-	})
-	AppendFrames = call[AppendFramesInput, Empty](Operation{
-		Name: "append-frames", Group: "tasks", Method: "POST", Path: "/tasks/{task}/frames",
-		Right: Work, Effect: Changes,
-		Summary: "Append frames to the stream of a task",
-	})
-	ReportProgress = call[ReportProgressInput, Empty](Operation{
-		Name: "report-progress", Group: "tasks", Method: "POST", Path: "/tasks/{task}/progress",
-		Right: Work, Effect: Changes,
-		Summary: "Report the progress of a task; counts as a heartbeat",
-	})
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
-
-func taskOperations() []Entry {
-	return []Entry{
-		ClaimTask, RenewTask, CompleteTask, FailTask, SuspendTask, ReleaseTask, AppendFrames, ReportProgress,
-		AppendLogs, ReportUsage, GetStep, RecordStep, RegisterPushWorker, ListPushWorkers, RemovePushWorker,
-	}
-}
 
 // ClaimTaskInput has the names of the worker and of the activities that it claims.
 type ClaimTaskInput struct {
-	Body struct {
-		Worker       string              `json:"worker" minLength:"1" maxLength:"128" doc:"Name of the process that claims. It is unique to the process, such as host and process id."`
-		Activities   []string            `json:"activities" minItems:"1" maxItems:"256" doc:"Names of the activities that the worker runs."`
-		Lanes        []string            `json:"lanes,omitempty" maxItems:"64" doc:"Lanes that the worker serves; absent for the lane default."`
-		Capabilities []string            `json:"capabilities,omitempty" maxItems:"256" doc:"Capabilities that the worker offers to nodes that require some."`
-		Slots        int                 `json:"slots,omitempty" minimum:"0" maximum:"10000" doc:"Most tasks of this worker at a time; absent for 16."`
-		Lease        fabrictype.Duration `json:"lease,omitzero" doc:"How long a task stays with the worker without renewal, 300ms to 1h; absent for 30s."`
-		Wait         fabrictype.Duration `json:"wait,omitzero" doc:"How long to wait for a task, at most 30s."`
-	}
+	Worker       string              `json:"worker" minLength:"1" maxLength:"128" doc:"Name of the process that claims. It is unique to the process, such as host and process id."`
+	Activities   []string            `json:"activities" minItems:"1" maxItems:"256" doc:"Names of the activities that the worker runs."`
+	Lanes        []string            `json:"lanes,omitempty" maxItems:"64" doc:"Lanes that the worker serves; absent for the lane default."`
+	Capabilities []string            `json:"capabilities,omitempty" maxItems:"256" doc:"Capabilities that the worker offers to nodes that require some."`
+	Slots        int                 `json:"slots,omitempty" minimum:"0" maximum:"10000" doc:"Most tasks of this worker at a time; absent for 16."`
+	Lease        fabrictype.Duration `json:"lease,omitzero" doc:"How long a task stays with the worker without renewal, 300ms to 1h; absent for 30s."`
+	Wait         fabrictype.Duration `json:"wait,omitzero" doc:"How long to wait for a task, at most 30s."`
 }
 
 // ClaimedTask is a claimed task, or none.
@@ -95,11 +45,6 @@ type Task struct {
 	Signals    []fabrictype.ReceivedSignal `json:"signals,omitempty" doc:"The signals that ended the last wait of the attempt."`
 }
 
-// TaskInput names the task that an operation is about.
-type TaskInput struct {
-	Task string `path:"task" maxLength:"128" doc:"Token of the task."`
-}
-
 // TaskState is the state of a task's lease.
 type TaskState string
 
@@ -121,20 +66,6 @@ type RenewedTask struct {
 	LeaseLeft fabrictype.Duration `json:"lease_left,omitzero"`
 }
 
-// CompleteTaskInput has the result of a task.
-type CompleteTaskInput struct {
-	TaskInput
-	Body struct {
-		Result json.RawMessage `json:"result" doc:"The result of the activity; null for none."`
-	}
-}
-
-// FailTaskInput has the reason of a task's failure.
-type FailTaskInput struct {
-	TaskInput
-	Body FailTaskBody
-}
-
 // FailTaskBody is the failure of a task.
 type FailTaskBody struct {
 	Reason       string              `json:"reason" minLength:"1" doc:"Reason of the failure, in English."`
@@ -148,17 +79,6 @@ type FailTaskBody struct {
 type TaskDetail struct {
 	Name  string          `json:"name" minLength:"1" maxLength:"128"`
 	Value json.RawMessage `json:"value,omitempty"`
-}
-
-// FailedTask reports whether another attempt follows a failure.
-type FailedTask struct {
-	Retries bool `json:"retries" doc:"Another attempt follows."`
-}
-
-// SuspendTaskInput has the wait of a task.
-type SuspendTaskInput struct {
-	TaskInput
-	Body SuspendTaskBody
 }
 
 // SuspendTaskBody is the wait of a task. Without any field, one signal of any name ends it.
@@ -175,19 +95,6 @@ type SuspendTaskBody struct {
 	Schema    json.RawMessage     `json:"answer_schema,omitempty" doc:"JSON Schema that the payload of an answer must satisfy."`
 }
 
-// SuspendedTask has the token of a wait.
-type SuspendedTask struct {
-	Token string `json:"token" doc:"Token of the wait, with which signal-token answers it."`
-}
-
-// AppendFramesInput has frames for the stream of a task.
-type AppendFramesInput struct {
-	TaskInput
-	Body struct {
-		Frames []TaskFrame `json:"frames" minItems:"1" maxItems:"100"`
-	}
-}
-
 // TaskFrame is a frame that a task emits: with JSON or with text.
 type TaskFrame struct {
 	Kind          string          `json:"kind" doc:"Name of the kind of frame."`
@@ -196,11 +103,64 @@ type TaskFrame struct {
 	CorrelationID string          `json:"correlation_id,omitempty"`
 }
 
-// ReportProgressInput is the progress of a task.
-type ReportProgressInput struct {
-	TaskInput
-	Body struct {
-		Percent float64 `json:"percent" minimum:"0" maximum:"100"`
-		Message string  `json:"message,omitempty"`
-	}
+// TaskLine is a line that a task logs.
+type TaskLine struct {
+	Level   string          `json:"level,omitempty" enum:"debug,info,warn,error" doc:"Absent for info."`
+	Message string          `json:"message" maxLength:"16384"`
+	Attrs   json.RawMessage `json:"attrs,omitempty" doc:"A JSON object with the attributes of the line."`
+	At      time.Time       `json:"at,omitzero" doc:"When it was logged; without it, the time of the request."`
+}
+
+// ExceededBudget is a budget into which an amount does not fit.
+type ExceededBudget struct {
+	Budget    string `json:"budget"`
+	Key       string `json:"key,omitempty"`
+	Dimension string `json:"dimension"`
+	Asked     int64  `json:"asked"`
+	Spent     int64  `json:"spent"`
+	Reserved  int64  `json:"reserved"`
+	Hard      int64  `json:"hard"`
+}
+
+// Step is a step with its recorded result.
+type Step struct {
+	Recorded bool            `json:"recorded" doc:"The step had a result before this request."`
+	Result   json.RawMessage `json:"result,omitempty" doc:"The result that was recorded first."`
+}
+
+// RegisterPushWorkerInput has the URL of a worker and the tasks that are sent there.
+type RegisterPushWorkerInput struct {
+	URL          string              `json:"url" maxLength:"2048" doc:"Where tasks are sent. The configuration of the server lists the allowed hosts."`
+	Secret       string              `json:"secret" minLength:"32" maxLength:"256" doc:"Key of the signatures, at least 32 characters, known to server and worker only."`
+	Activities   []string            `json:"activities" minItems:"1" maxItems:"256"`
+	Lanes        []string            `json:"lanes,omitempty" maxItems:"64" doc:"Absent for the lane default."`
+	Capabilities []string            `json:"capabilities,omitempty" maxItems:"256"`
+	Slots        int                 `json:"slots,omitempty" minimum:"0" maximum:"1000" doc:"Most tasks at a time; absent for 16."`
+	Lease        fabrictype.Duration `json:"lease,omitzero" doc:"As with claim-task; absent for 30s."`
+	Lasts        fabrictype.Duration `json:"lasts,omitzero" doc:"How long tasks are sent unless the worker registers again, 1s to 24h; absent for 1h."`
+}
+
+// PushWorker is a registration, without its secret.
+type PushWorker struct {
+	Worker     string    `json:"worker"`
+	Principal  string    `json:"principal,omitempty"`
+	Login      string    `json:"login" doc:"How the principal has logged in; another one may have the same name."`
+	URL        string    `json:"url"`
+	Activities []string  `json:"activities"`
+	ExpiresAt  time.Time `json:"expires_at"`
+	Sent       int64     `json:"sent" doc:"Tasks that were sent."`
+	Failure    string    `json:"failure,omitempty" doc:"Why the last task could not be sent; the server tries again."`
+}
+
+// PushAnswer is the immediate answer of a worker to a pushed task: exactly one field is set. With status 202 and no
+// body, it reports by the token of the task later, and renews the lease until then.
+type PushAnswer struct {
+	Complete *PushResult      `json:"complete,omitempty"`
+	Fail     *FailTaskBody    `json:"fail,omitempty"`
+	Suspend  *SuspendTaskBody `json:"suspend,omitempty"`
+}
+
+// PushResult is the result of a pushed task.
+type PushResult struct {
+	Result json.RawMessage `json:"result"`
 }

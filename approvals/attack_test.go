@@ -85,7 +85,7 @@ func slowly(t *testing.T, server *httptest.Server, method, path, rest string) st
 // A body that does not come to its end is not waited for, on a server without timeouts, whatever the request is.
 func TestSlowBodies(t *testing.T) {
 	t.Parallel()
-	handler, err := newHandler(untouched(t), nil)
+	handler, err := newHandler(untouched(t), Config{})
 	require.NoError(t, err)
 	handler.formWithin = 50 * time.Millisecond
 	server := httptest.NewServer(handler)
@@ -132,7 +132,7 @@ func status(h *Handler, r *http.Request) int {
 // The headers of a browser about the page of a form must not name another site.
 func TestOriginOfForms(t *testing.T) {
 	t.Parallel()
-	h, err := newHandler(outcome(fabrictype.SignalAccepted), []Option{quiet})
+	h, err := newHandler(outcome(fabrictype.SignalAccepted), Config{Logger: quiet})
 	require.NoError(t, err)
 	path := "/" + wellFormed('1')
 	cookie, seal := given(t, h, path)
@@ -161,8 +161,8 @@ func TestOriginOfForms(t *testing.T) {
 // is worthless.
 func TestPlantedCookie(t *testing.T) {
 	t.Parallel()
-	key := Key([]byte(strings.Repeat("k", 32)))
-	h, err := newHandler(outcome(fabrictype.SignalAccepted), []Option{HTTPS(), key, quiet})
+	key := []byte(strings.Repeat("k", 32))
+	h, err := newHandler(outcome(fabrictype.SignalAccepted), Config{HTTPS: true, Key: key, Logger: quiet})
 	require.NoError(t, err)
 	path := "/" + wellFormed('1')
 	cookie, seal := given(t, h, path)
@@ -178,7 +178,9 @@ func TestPlantedCookie(t *testing.T) {
 func TestFormsBelongToTheirVisitor(t *testing.T) {
 	t.Parallel()
 	who := "mallory"
-	h, err := newHandler(outcome(fabrictype.SignalAccepted), []Option{Identity(func(*http.Request) (string, bool) { return who, true }), quiet})
+	h, err := newHandler(outcome(fabrictype.SignalAccepted), Config{
+		Identity: func(*http.Request) (string, bool) { return who, true }, Logger: quiet,
+	})
 	require.NoError(t, err)
 	path := "/" + wellFormed('1')
 	cookie, seal := given(t, h, path)
@@ -187,4 +189,4 @@ func TestFormsBelongToTheirVisitor(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, status(h, sent(path, cookie, seal, nil)))
 }
 
-var quiet = Logger(slog.New(slog.DiscardHandler))
+var quiet = slog.New(slog.DiscardHandler)

@@ -39,13 +39,13 @@ func unrecorded(
 // auditEntry is the entry of an answer in the audit log: the visitor, the answer, and how the visitor was identified.
 func (h *Handler) auditEntry(r *http.Request, d Decision) auditlink.Entry {
 	how := "as the visitor typed"
-	if h.config.identity != nil {
+	if h.config.Identity != nil {
 		how = "by login"
 	}
 	return auditlink.Entry{
 		Actor: recordtext.Line(d.By, maxActor), Action: string(auditlink.AnswerWait),
 		Detail: fmt.Sprintf("%s, through a link; name %s; from %s", d.Choice, how,
-			cmp.Or(recordtext.Line(h.config.address(r), maxFrom), "an unknown address")),
+			cmp.Or(recordtext.Line(h.config.RemoteAddress(r), maxFrom), "an unknown address")),
 	}
 }
 

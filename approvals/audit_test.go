@@ -19,13 +19,16 @@ func TestAnswersAreAudited(t *testing.T) {
 	def := gate(t)
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		address := RemoteAddress(func(*http.Request) string { return "203.0.113.7" })
-		s := serve(t, b.Client, address)
+		address := func(*http.Request) string { return "203.0.113.7" }
+		s := serve(t, b.Client, Config{RemoteAddress: address})
 		run, path := waiting(t, ctx, b, def)
 		v := s.visit(t)
 		require.Equal(t, http.StatusOK, v.send(path, "approve", "Ann", "fine").status)
 		require.Equal(t, http.StatusOK, v.send(path, "approve", "Ann", "").status)
-		staff := serve(t, b.Client, address, Identity(func(*http.Request) (string, bool) { return "bob@example.com", true }))
+		staff := serve(t, b.Client, Config{
+			RemoteAddress: address,
+			Identity:      func(*http.Request) (string, bool) { return "bob@example.com", true },
+		})
 		require.Equal(t, http.StatusOK, staff.visit(t).send(path, "reject", "", "").status)
 		require.Equal(t, http.StatusConflict, s.visit(t).send(path, "approve", "Cem", "").status)
 		require.Equal(t, http.StatusNotFound, v.send("/"+wellFormed('A'), "approve", "Ann", "").status)

@@ -2,6 +2,7 @@ package approvals
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"log/slog"
 	"net/http"
@@ -23,10 +24,11 @@ type site struct {
 }
 
 // serve mounts a handler.
-func serve(t *testing.T, client signaler, opts ...Option) *site {
+func serve(t *testing.T, client signaler, config Config) *site {
 	t.Helper()
 	s := &site{log: &logBuffer{}}
-	handler, err := newHandler(client, append([]Option{Logger(slog.New(slog.NewTextHandler(s.log, nil)))}, opts...))
+	config.Logger = cmp.Or(config.Logger, slog.New(slog.NewTextHandler(s.log, nil)))
+	handler, err := newHandler(client, config)
 	require.NoError(t, err)
 	mux := http.NewServeMux()
 	mux.Handle("/a/", http.StripPrefix("/a", handler))

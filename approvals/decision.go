@@ -18,16 +18,17 @@ import (
 type Decision struct {
 	// Choice is the name of the signal, such as "approve".
 	Choice string `json:"choice"`
-	// By is the person who answered: the user returned by Identity, or the name that the visitor entered.
+	// By is the person who answered: the user returned by Config.Identity, or the name that the visitor entered, of at
+	// most 60 characters.
 	By string `json:"by"`
-	// Comment may be empty.
+	// Comment may be empty. It has at most 2,000 characters.
 	Comment string `json:"comment,omitempty"`
 }
 
-// Limits of the fields that a visitor fills, in characters.
+// Limits of the fields that a visitor fills, in characters. Decision has them for users.
 const (
-	MaxName    = 60
-	MaxComment = 2000
+	maxName    = 60
+	maxComment = 2000
 )
 
 // Path returns the part of a link after the handler's address: "/" and the token, and then, if a choice is given, "/"
@@ -53,7 +54,7 @@ func (h *Handler) readDecision(r *http.Request, who string) (d Decision, fault s
 	d = Decision{
 		Choice: r.PostFormValue("choice"), By: who, Comment: strings.TrimSpace(r.PostFormValue("comment")),
 	}
-	if h.config.identity == nil {
+	if h.config.Identity == nil {
 		d.By = strings.Join(strings.Fields(r.PostFormValue("who")), " ")
 	}
 	switch {
@@ -62,11 +63,11 @@ func (h *Handler) readDecision(r *http.Request, who string) (d Decision, fault s
 		return d, "Please choose an answer."
 	case d.By == "":
 		return d, "Please enter your name."
-	case h.config.identity == nil && (utf8.RuneCountInString(d.By) > MaxName ||
+	case h.config.Identity == nil && (utf8.RuneCountInString(d.By) > maxName ||
 		strings.ContainsFunc(d.By, unprintable)):
-		return d, fmt.Sprintf("Please enter your name in at most %d characters.", MaxName)
-	case utf8.RuneCountInString(d.Comment) > MaxComment || !utf8.ValidString(d.Comment):
-		return d, fmt.Sprintf("Please keep your comment within %d characters.", MaxComment)
+		return d, fmt.Sprintf("Please enter your name in at most %d characters.", maxName)
+	case utf8.RuneCountInString(d.Comment) > maxComment || !utf8.ValidString(d.Comment):
+		return d, fmt.Sprintf("Please keep your comment within %d characters.", maxComment)
 	}
 	return d, ""
 }
@@ -75,7 +76,7 @@ func unprintable(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneErro
 
 // source names a visitor for the count of distinct ones. Names that people type differ in upper and lower case.
 func (h *Handler) source(d Decision) string {
-	if h.config.identity != nil {
+	if h.config.Identity != nil {
 		return d.By
 	}
 	return strings.ToLower(d.By)
@@ -90,7 +91,7 @@ func idempotencyKey(choice, source string) string {
 
 // label is the label of a choice, "" for an unknown one.
 func (h *Handler) label(signal string) string {
-	for _, choice := range h.config.choices {
+	for _, choice := range h.config.Choices {
 		if choice.Signal == signal {
 			return choice.Label
 		}

@@ -44,7 +44,7 @@ func TestPeopleDecide(t *testing.T) {
 	def := gate(t)
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		s := serve(t, b.Client, Logger(b.Logger()))
+		s := serve(t, b.Client, Config{Logger: b.Logger()})
 		run, path := waiting(t, ctx, b, def)
 		ann, bob := s.visit(t), s.visit(t)
 
@@ -80,7 +80,7 @@ func TestOtherTokensGiveNoRight(t *testing.T) {
 	def := gate(t)
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		s := serve(t, b.Client, AddressLimit(1000, time.Second), TokenLimit(1000, time.Second))
+		s := serve(t, b.Client, Config{AddressBurst: 1000, LinkBurst: 1000})
 		run, path := waiting(t, ctx, b, def)
 		stranger := enginetest.New(t, b.Kind)
 		_, foreign := waiting(t, ctx, stranger, def)
@@ -116,7 +116,7 @@ func TestLateAnswer_IsRefused(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		b.Keeper(t)
-		s := serve(t, b.Client)
+		s := serve(t, b.Client, Config{})
 		run, path := waiting(t, ctx, b, def)
 		_, err := run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunFailed)

@@ -1,7 +1,7 @@
 // Package approvals provides an http.Handler for links by which people answer a waitpoint: approve, reject, or other
 // choices. A link is the handler's address followed by a waitpoint's token; Path makes it.
 //
-//	links, err := approvals.New(client, approvals.Title("Deployments"))
+//	links, err := approvals.New(client, approvals.Config{Title: "Deployments"})
 //	http.Handle("/approvals/", http.StripPrefix("/approvals", links))
 //
 //	waitpoints, err := client.Run("deploy", "v2").Waitpoints(ctx)

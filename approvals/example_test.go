@@ -39,7 +39,7 @@ func Example() {
 	}
 	defer local.Close()
 
-	links, err := approvals.New(local.Client(), approvals.Title("Articles"), approvals.Logger(quiet))
+	links, err := approvals.New(local.Client(), approvals.Config{Title: "Articles", Logger: quiet})
 	if err != nil {
 		log.Fatal(err)
 	}

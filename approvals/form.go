@@ -22,7 +22,7 @@ const (
 )
 
 // isSecure reports whether the visitor uses https.
-func (h *Handler) isSecure(r *http.Request) bool { return h.config.https || r.TLS != nil }
+func (h *Handler) isSecure(r *http.Request) bool { return h.config.HTTPS || r.TLS != nil }
 
 func (h *Handler) cookieName(r *http.Request) string {
 	if h.isSecure(r) {
@@ -59,7 +59,7 @@ func (h *Handler) readNonce(r *http.Request) (string, bool) {
 
 // seal is the field that a form carries. who is the visitor's name by Identity, "" without it.
 func (h *Handler) seal(nonce, token, who string) string {
-	mac := hmac.New(sha256.New, h.config.key)
+	mac := hmac.New(sha256.New, h.config.Key)
 	mac.Write([]byte(nonce + "\x00" + token + "\x00" + who))
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }

@@ -52,7 +52,7 @@ func FuzzForm(f *testing.F) {
 	f.Add("POST", "choice=\x00&who=%ff&comment=%u", "x", "", "://", "text/plain")
 	f.Fuzz(func(t *testing.T, method, body, cookie, site, origin, kind string) {
 		client := &counted{}
-		h, err := newHandler(client, []Option{Key([]byte("a key of thirty-two bytes or more"))})
+		h, err := newHandler(client, Config{Key: []byte("a key of thirty-two bytes or more")})
 		require.NoError(t, err)
 		r := httptest.NewRequest(http.MethodPost, "/"+wellFormed('A'), strings.NewReader(body))
 		r.Method = method

@@ -19,35 +19,34 @@ import (
 
 // Handler answers the requests for links. It is safe for concurrent use.
 type Handler struct {
-	config    config
+	config    Config
 	client    signaler
 	addresses *limiter
-	tokens    *limiter
+	links     *limiter
 	// formWithin is formWithin, but in tests.
 	formWithin time.Duration
 	record     record
 }
 
 // New makes a handler that signals through the client, and records each answer in the audit log of its namespace before
-// it is delivered ("answer_wait"). Its error joins everything that is wrong with the options, and
-// matches ErrOption.
-func New(client *runtime.Client, opts ...Option) (*Handler, error) {
+// it is delivered ("answer_wait"). Its error joins everything that is wrong with the config, and matches ErrInvalid.
+func New(client *runtime.Client, config Config) (*Handler, error) {
 	if client == nil {
-		_, err := newConfig(opts)
-		return nil, errors.Join(err, fmt.Errorf("%w: client is nil", ErrOption))
+		_, err := config.complete()
+		return nil, errors.Join(err, fmt.Errorf("%w: client is nil", ErrInvalid))
 	}
-	return newHandler(client, opts)
+	return newHandler(client, config)
 }
 
-func newHandler(client signaler, opts []Option) (*Handler, error) {
-	config, err := newConfig(opts)
+func newHandler(client signaler, config Config) (*Handler, error) {
+	config, err := config.complete()
 	if err != nil {
 		return nil, err
 	}
 	h := &Handler{
 		config: config, client: client, formWithin: formWithin, record: unrecorded,
-		addresses: newLimiter(config.addressEvery, config.addressBurst),
-		tokens:    newLimiter(config.tokenEvery, config.tokenBurst),
+		addresses: newLimiter(config.AddressEvery, config.AddressBurst),
+		links:     newLimiter(config.LinkEvery, config.LinkBurst),
 	}
 	if c, ok := client.(*runtime.Client); ok {
 		h.client = c.As("") // the handler records in whose name it signals
@@ -66,7 +65,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			page{Heading: "This is not possible", Text: []string{"Open the link in a browser."}})
 		return
 	}
-	if wait, ok := h.addresses.take(h.config.address(r), h.config.now()); !ok {
+	if wait, ok := h.addresses.take(h.config.RemoteAddress(r), time.Now()); !ok {
 		h.tooMany(w, r, wait)
 		return
 	}
@@ -91,19 +90,19 @@ func (h *Handler) ask(
 		return
 	}
 	f := &form{
-		Seal: h.seal(h.nonce(w, r), token.Reveal(), who), AskWho: h.config.identity == nil, Who: entered.By,
+		Seal: h.seal(h.nonce(w, r), token.Reveal(), who), AskWho: h.config.Identity == nil, Who: entered.By,
 		Comment: entered.Comment,
-		MaxWho:  MaxName, MaxComment: MaxComment,
+		MaxWho:  maxName, MaxComment: maxComment,
 	}
 	if !f.AskWho {
 		f.Who = who
 	}
-	for _, choice := range h.config.choices {
+	for _, choice := range h.config.Choices {
 		f.Choices = append(f.Choices, choiceField{Choice: choice, Chosen: choice.Signal == entered.Choice})
 	}
 	p := page{Heading: "Your answer is asked for", Fault: fault, Form: f}
-	if h.config.question != nil {
-		if question := h.config.question(r, token); question != "" {
+	if h.config.Question != nil {
+		if question := h.config.Question(r, token); question != "" {
 			p.Text = []string{question}
 		}
 	}
@@ -113,10 +112,10 @@ func (h *Handler) ask(
 // visitor returns the visitor's name, "" if the page has a field for it; ok is false for a visitor who is not
 // authorised.
 func (h *Handler) visitor(r *http.Request) (who string, ok bool) {
-	if h.config.identity == nil {
+	if h.config.Identity == nil {
 		return "", true
 	}
-	who, ok = h.config.identity(r)
+	who, ok = h.config.Identity(r)
 	return who, ok && who != ""
 }
 
@@ -168,7 +167,7 @@ func (h *Handler) take(w http.ResponseWriter, r *http.Request, token activity.To
 		h.ask(w, r, http.StatusUnprocessableEntity, token, d, fault)
 		return
 	}
-	if wait, ok := h.tokens.take(token.Reveal(), h.config.now()); !ok {
+	if wait, ok := h.links.take(token.Reveal(), time.Now()); !ok {
 		h.tooMany(w, r, wait)
 		return
 	}
@@ -202,7 +201,7 @@ func (h *Handler) deliver(w http.ResponseWriter, r *http.Request, token activity
 		h.ask(w, r, http.StatusUnprocessableEntity, token, d, "Your answer is not what is asked for: "+err.Error())
 		return
 	case err != nil:
-		h.config.logger.LogAttrs(r.Context(), slog.LevelError,
+		h.config.Logger.LogAttrs(r.Context(), slog.LevelError,
 			"flowfabric: the approvals handler could not deliver an answer",
 			slog.String("event", "approval.not_delivered"),
 			slog.String("choice", d.Choice), slog.String("by", d.By), slog.Any("error", err))
@@ -218,7 +217,7 @@ func (h *Handler) deliver(w http.ResponseWriter, r *http.Request, token activity
 		}})
 		return
 	}
-	h.config.logger.LogAttrs(r.Context(), slog.LevelInfo,
+	h.config.Logger.LogAttrs(r.Context(), slog.LevelInfo,
 		"flowfabric: the approvals handler delivered an answer", slog.String("event", "approval.answered"),
 		slog.String("choice", d.Choice), slog.String("by", d.By), slog.String("outcome", string(delivery.Outcome)))
 	status, answer := h.answer(delivery, d)

@@ -49,7 +49,9 @@ func wellFormed(last byte) string {
 
 func TestOpeningALink_SignalsNothing(t *testing.T) {
 	t.Parallel()
-	s := serve(t, untouched(t), Question(func(*http.Request, activity.Token) string { return "May <v2> go live?" }))
+	s := serve(t, untouched(t), Config{
+		Question: func(*http.Request, activity.Token) string { return "May <v2> go live?" },
+	})
 	v := s.visit(t)
 	page := v.open("/" + wellFormed('1'))
 	require.Equal(t, http.StatusOK, page.status)
@@ -65,7 +67,7 @@ func TestOpeningALink_SignalsNothing(t *testing.T) {
 
 func TestNothingLeaks(t *testing.T) {
 	t.Parallel()
-	s := serve(t, outcome(fabrictype.SignalAccepted))
+	s := serve(t, outcome(fabrictype.SignalAccepted), Config{})
 	v := s.visit(t)
 	path := "/" + wellFormed('1')
 	for _, page := range []answer{v.open(path), v.send(path, "approve", "Ann", ""), v.open("/nothing"), v.post(path, nil)} {
@@ -85,7 +87,7 @@ func TestNothingLeaks(t *testing.T) {
 
 func TestFormOfAnotherBrowserIsNotTaken(t *testing.T) {
 	t.Parallel()
-	s := serve(t, untouched(t))
+	s := serve(t, untouched(t), Config{})
 	path := "/" + wellFormed('1')
 	mine, other := s.visit(t), s.visit(t)
 	fields := url.Values{"choice": {"approve"}, "who": {"Ann & Bob"}, "comment": {"why not"}}
@@ -116,17 +118,17 @@ func TestFormOfAnotherBrowserIsNotTaken(t *testing.T) {
 
 func TestFormWithFaults(t *testing.T) {
 	t.Parallel()
-	s := serve(t, untouched(t), AddressLimit(100, time.Second))
+	s := serve(t, untouched(t), Config{AddressBurst: 100, AddressEvery: time.Second})
 	v := s.visit(t)
 	path := "/" + wellFormed('1')
 	for _, c := range []struct{ choice, who, comment, fault string }{
 		{"", "Ann", "", "Please choose an answer."},
 		{"explode", "Ann", "", "Please choose an answer."},
 		{"approve", " \t ", "", "Please enter your name."},
-		{"approve", strings.Repeat("ä", MaxName+1), "", "Please enter your name in at most 60 characters."},
+		{"approve", strings.Repeat("ä", maxName+1), "", "Please enter your name in at most 60 characters."},
 		{"approve", "A\x07nn", "", "Please enter your name in"},
 		{"approve", "A\xffnn", "", "Please enter your name in"},
-		{"approve", "Ann", strings.Repeat("ä", MaxComment+1), "Please keep your comment within 2000 characters."},
+		{"approve", "Ann", strings.Repeat("ä", maxComment+1), "Please keep your comment within 2000 characters."},
 	} {
 		page := v.send(path, c.choice, c.who, c.comment)
 		require.Equal(t, http.StatusUnprocessableEntity, page.status, c)
@@ -161,13 +163,13 @@ func TestEveryOutcomeHasItsPage(t *testing.T) {
 			return fabrictype.SignalResult{}, fmt.Errorf("%w: /comment: is missing", runtime.ErrInvalid)
 		}, http.StatusUnprocessableEntity, "/comment: is missing"},
 	} {
-		page := serve(t, c.signal).visit(t).send(path, "approve", "Ann", "")
+		page := serve(t, c.signal, Config{}).visit(t).send(path, "approve", "Ann", "")
 		require.Equal(t, c.status, page.status, c.says)
 		require.Contains(t, page.body, c.says)
 	}
 	broken := serve(t, signalFunc(func(runtime.Signal) (fabrictype.SignalResult, error) {
 		return fabrictype.SignalResult{}, errors.New("connection lost")
-	}))
+	}), Config{})
 	page := broken.visit(t).send(path, "approve", "Ann", "")
 	require.Equal(t, http.StatusServiceUnavailable, page.status)
 	require.NotContains(t, page.body, "connection lost")
@@ -179,7 +181,7 @@ func TestInvalidLinksLookTheSame(t *testing.T) {
 	t.Parallel()
 	s := serve(t, signalFunc(func(runtime.Signal) (fabrictype.SignalResult, error) {
 		return fabrictype.SignalResult{}, runtime.ErrInvalidToken
-	}))
+	}), Config{})
 	v := s.visit(t)
 	unknown := v.send("/"+wellFormed('1'), "approve", "Ann", "")
 	require.Equal(t, http.StatusNotFound, unknown.status)
@@ -198,7 +200,7 @@ func TestSignals_NormaliseTheVisitor(t *testing.T) {
 	s := serve(t, signalFunc(func(s runtime.Signal) (fabrictype.SignalResult, error) {
 		sent = append(sent, s)
 		return fabrictype.SignalResult{Outcome: fabrictype.SignalAccepted}, nil
-	}))
+	}), Config{})
 	v := s.visit(t)
 	path := "/" + wellFormed('1')
 	v.send(path, "approve", " Ann  Lee ", " fine ")
@@ -220,10 +222,10 @@ func TestIdentityOfTheHost(t *testing.T) {
 	s := serve(t, signalFunc(func(s runtime.Signal) (fabrictype.SignalResult, error) {
 		sent = s
 		return fabrictype.SignalResult{Outcome: fabrictype.SignalResumed}, nil
-	}), Identity(func(r *http.Request) (string, bool) {
+	}), Config{Identity: func(r *http.Request) (string, bool) {
 		cookie, err := r.Cookie("session")
 		return "Ann@example.com", err == nil && cookie.Value == "good"
-	}))
+	}})
 	path := "/" + wellFormed('1')
 	stranger := s.visit(t)
 	require.Equal(t, http.StatusForbidden, stranger.open(path).status)
@@ -244,7 +246,9 @@ func TestIdentityOfTheHost(t *testing.T) {
 
 func TestOtherChoices(t *testing.T) {
 	t.Parallel()
-	s := serve(t, outcome(fabrictype.SignalAccepted), Title("Shop"), Choices(Choice{"refund", "Pay back"}, Choice{"wait", "Wait a day"}))
+	s := serve(t, outcome(fabrictype.SignalAccepted), Config{
+		Title: "Shop", Choices: []Choice{{"refund", "Pay back"}, {"wait", "Wait a day"}},
+	})
 	v := s.visit(t)
 	page := v.open("/" + wellFormed('1'))
 	require.Contains(t, page.body, "– Shop</title>")
@@ -256,7 +260,9 @@ func TestOtherChoices(t *testing.T) {
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	address := func(r *http.Request) string { return r.Header.Get("From") }
-	s := serve(t, outcome(fabrictype.SignalAccepted), RemoteAddress(address), AddressLimit(3, time.Hour), TokenLimit(1, time.Hour))
+	s := serve(t, outcome(fabrictype.SignalAccepted), Config{
+		RemoteAddress: address, AddressBurst: 3, AddressEvery: time.Hour, LinkBurst: 1, LinkEvery: time.Hour,
+	})
 	v := s.visit(t)
 	path := "/" + wellFormed('1')
 	require.Equal(t, http.StatusOK, v.send(path, "approve", "Ann", "").status)
@@ -304,8 +310,8 @@ func TestLimiter(t *testing.T) {
 
 func TestCookie(t *testing.T) {
 	t.Parallel()
-	cookie := func(secure bool, opts ...Option) *http.Cookie {
-		h, err := newHandler(untouched(t), opts)
+	cookie := func(secure bool, config Config) *http.Cookie {
+		h, err := newHandler(untouched(t), config)
 		require.NoError(t, err)
 		r := httptest.NewRequest(http.MethodGet, "/"+wellFormed('1'), http.NoBody)
 		if secure {
@@ -317,11 +323,11 @@ func TestCookie(t *testing.T) {
 		require.Len(t, cookies, 1)
 		return cookies[0]
 	}
-	require.False(t, cookie(false).Secure)
-	require.Equal(t, "flowfabric_approvals", cookie(false).Name)
-	require.True(t, cookie(true).Secure)
-	require.Equal(t, "__Host-flowfabric_approvals", cookie(true).Name)
-	c := cookie(false, HTTPS())
+	require.False(t, cookie(false, Config{}).Secure)
+	require.Equal(t, "flowfabric_approvals", cookie(false, Config{}).Name)
+	require.True(t, cookie(true, Config{}).Secure)
+	require.Equal(t, "__Host-flowfabric_approvals", cookie(true, Config{}).Name)
+	c := cookie(false, Config{HTTPS: true})
 	require.Equal(t, "__Host-flowfabric_approvals", c.Name)
 	require.Equal(t, "/", c.Path, "a cookie of a host has no other path")
 	require.Empty(t, c.Domain)
@@ -334,11 +340,11 @@ func TestCookie(t *testing.T) {
 func TestKeyIsShared(t *testing.T) {
 	t.Parallel()
 	key := []byte(strings.Repeat("k", 32))
-	a, err := newHandler(untouched(t), []Option{Key(key)})
+	a, err := newHandler(untouched(t), Config{Key: key})
 	require.NoError(t, err)
-	b, err := newHandler(untouched(t), []Option{Key(key)})
+	b, err := newHandler(untouched(t), Config{Key: key})
 	require.NoError(t, err)
-	other, err := newHandler(untouched(t), nil)
+	other, err := newHandler(untouched(t), Config{})
 	require.NoError(t, err)
 	require.Equal(t, a.seal("nonce", "token", ""), b.seal("nonce", "token", ""))
 	require.NotEqual(t, a.seal("nonce", "token", ""), other.seal("nonce", "token", ""))
@@ -354,17 +360,21 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-func TestBadOptions(t *testing.T) {
+func TestBadConfig(t *testing.T) {
 	t.Parallel()
-	_, err := New(nil, nil, Key([]byte("short")), Choices(Choice{"a b", ""}, Choice{"x", "X"}, Choice{"x", "X"}), AddressLimit(0, time.Second),
-		TokenLimit(1, 0), RemoteAddress(nil), Logger(nil))
-	require.ErrorIs(t, err, ErrOption)
-	for _, part := range []string{"option 1 is nil", "key has 5 bytes", `"a b" has`, `choice "a b" has no label`, `choice "x" is there twice`,
-		"address limit of 0", "token limit of 1 and one every 0s", "remote address function is nil", "logger is nil", "client is nil"} {
+	_, err := New(nil, Config{
+		Key: []byte("short"), Choices: []Choice{{"a b", ""}, {"x", "X"}, {"x", "X"}}, AddressBurst: -1, LinkEvery: -time.Second,
+	})
+	require.ErrorIs(t, err, ErrInvalid)
+	for _, part := range []string{
+		"Key must have 32 bytes at least, got: 5", `"a b" has`, `Choices: "a b" has no label`, `Choices: "x" is there twice`,
+		"AddressBurst and AddressEvery must not be negative, got: -1 and 2s",
+		"LinkBurst and LinkEvery must not be negative, got: 10 and -1s", "client is nil",
+	} {
 		require.ErrorContains(t, err, part)
 	}
-	_, err = New(nil, Choices())
-	require.ErrorContains(t, err, "there is no choice")
+	_, err = New(nil, Config{Choices: []Choice{}})
+	require.ErrorContains(t, err, "Choices is empty")
 }
 
 func TestPath(t *testing.T) {

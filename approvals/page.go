@@ -54,14 +54,14 @@ type choiceField struct {
 
 // write sends a page with headers that forbid caching and referrers.
 func (h *Handler) write(w http.ResponseWriter, r *http.Request, status int, p page) {
-	p.Title = h.config.title
+	p.Title = h.config.Title
 	var body bytes.Buffer
 	err := pageTemplate.Execute(&body, struct {
 		page
 		Style template.CSS
 	}{p, template.CSS(pageStyle)})
 	if err != nil {
-		h.config.logger.ErrorContext(r.Context(), "flowfabric: the approvals handler could not render the page",
+		h.config.Logger.ErrorContext(r.Context(), "flowfabric: the approvals handler could not render the page",
 			"event", "approval.page_failed", "error", err)
 		http.Error(w, "the page could not be made", http.StatusInternalServerError)
 		return

@@ -11,9 +11,9 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
-	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 )
 
 // argument is a field of an input as an argument of a tool: a parameter of the path or the query, the body, or the
@@ -42,7 +42,7 @@ func argumentsOf(input reflect.Type, at []int) []argument {
 			list = append(list, argumentsOf(field.Type, place)...)
 		case field.Name == "Body":
 			list = append(list, argument{name: bodyArgument, required: true, field: place, kind: field.Type})
-		case field.Type == reflect.TypeFor[api.Values]():
+		case field.Type == reflect.TypeFor[url.Values]():
 			list = append(list, argument{
 				name: queryArgument, field: place, kind: field.Type,
 				doc: "Selects by name and value, such as {\"flow\":\"orders\",\"state\":\"failed\"}.",
@@ -62,7 +62,7 @@ func argumentsOf(input reflect.Type, at []int) []argument {
 }
 
 // schemaOf returns the schema of the arguments of a tool.
-func schemaOf(op api.Operation) (*jsonschema.Schema, error) {
+func schemaOf(op httpapi.Operation) (*jsonschema.Schema, error) {
 	schema := &jsonschema.Schema{
 		Type: "object", Properties: map[string]*jsonschema.Schema{},
 		AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}},
@@ -74,7 +74,7 @@ func schemaOf(op api.Operation) (*jsonschema.Schema, error) {
 	for _, a := range argumentsOf(op.Input, nil) {
 		var property *jsonschema.Schema
 		var err error
-		if a.kind == reflect.TypeFor[api.Values]() {
+		if a.kind == reflect.TypeFor[url.Values]() {
 			texts := &jsonschema.Schema{Types: []string{"string", "array"}}
 			property = &jsonschema.Schema{Type: "object", AdditionalProperties: texts}
 			a.doc += " Parameters: " + strings.Join(queryNames(op.Query), ", ") + "."
@@ -126,12 +126,12 @@ func describeFields(schema *jsonschema.Schema, body reflect.Type) {
 // queryNames are the parameters of queries.
 func queryNames(query string) []string {
 	switch query {
-	case api.QueryRuns:
+	case httpapi.QueryRuns:
 		return []string{
 			"flow", "state", "text", "tag.<key>", "key", "queued", "created_from", "created_before", "finished_from",
 			"finished_before", "sort", "children",
 		}
-	case api.QueryWaits:
+	case httpapi.QueryWaits:
 		return []string{"flow", "audience", "text", "tag.<key>", "from", "before", "sort"}
 	default:
 		return nil
@@ -139,7 +139,7 @@ func queryNames(query string) []string {
 }
 
 // inputOf returns the input of an operation from the arguments of a tool. An unknown argument is an error.
-func inputOf(op api.Operation, text json.RawMessage) (any, error) {
+func inputOf(op httpapi.Operation, text json.RawMessage) (any, error) {
 	given := map[string]json.RawMessage{}
 	if len(bytes.TrimSpace(text)) > 0 {
 		if err := activityspec.CheckJSON(text); err != nil {
@@ -172,7 +172,7 @@ func inputOf(op api.Operation, text json.RawMessage) (any, error) {
 }
 
 func setArgument(field reflect.Value, value json.RawMessage) error {
-	if field.Type() != reflect.TypeFor[api.Values]() {
+	if field.Type() != reflect.TypeFor[url.Values]() {
 		decoder := json.NewDecoder(bytes.NewReader(value))
 		decoder.DisallowUnknownFields()
 		return decoder.Decode(field.Addr().Interface())

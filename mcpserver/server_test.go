@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/httpclient"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/mcpserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server"
@@ -95,9 +96,9 @@ func TestToolsOnlyRead(t *testing.T) {
 	t.Parallel()
 	m := newModel(t, mcpserver.Config{})
 	tools := m.tools()
-	for _, op := range api.Operations() {
+	for _, op := range httpapi.Operations() {
 		tool := tools[op.Name]
-		require.Equal(t, op.Effect == api.Reads && op.Group != "tasks", tool != nil, op.Name)
+		require.Equal(t, op.Effect == httpapi.Reads && op.Group != "tasks", tool != nil, op.Name)
 		if tool != nil {
 			require.True(t, tool.Annotations.ReadOnlyHint, op.Name)
 			require.Equal(t, "object", tool.InputSchema.(map[string]any)["type"], op.Name)
@@ -110,7 +111,7 @@ func TestToolsOnlyRead(t *testing.T) {
 // A model that may change things starts a run, follows it, finds it and reads its values.
 func TestModelRunsFlow(t *testing.T) {
 	t.Parallel()
-	m := newModel(t, mcpserver.Config{Allow: api.Changes})
+	m := newModel(t, mcpserver.Config{Allow: "changes"})
 	tools := m.tools()
 	require.NotContains(t, tools, "create-token")
 	require.NotContains(t, tools, "purge-run")
@@ -139,7 +140,7 @@ func TestModelRunsFlow(t *testing.T) {
 // A model starts runs with a key, a throttle, a debounce or a signal, as requests over HTTP do, and its tools say how.
 func TestModelStartsWithOptions(t *testing.T) {
 	t.Parallel()
-	m := newModel(t, mcpserver.Config{Allow: api.Changes})
+	m := newModel(t, mcpserver.Config{Allow: "changes"})
 	body := m.tools()["start-run"].InputSchema.(map[string]any)["properties"].(map[string]any)["body"].(map[string]any)
 	fields := body["properties"].(map[string]any)
 	for _, option := range []string{"key", "throttle", "debounce", "signal"} {
@@ -176,7 +177,7 @@ func TestModelStartsWithOptions(t *testing.T) {
 
 func TestReplyIsBounded(t *testing.T) {
 	t.Parallel()
-	m := newModel(t, mcpserver.Config{Allow: api.Destroys, MaxReply: 200})
+	m := newModel(t, mcpserver.Config{Allow: "destroys", MaxReply: 200})
 	require.Contains(t, m.tools(), "purge-run")
 	m.fails("list-keeper-tasks", `{}`, "the limit is 200")
 }
@@ -194,9 +195,9 @@ func TestConfigIsChecked(t *testing.T) {
 // Every operation has a schema that names its parameters.
 func TestSchemas(t *testing.T) {
 	t.Parallel()
-	m := newModel(t, mcpserver.Config{Allow: api.Destroys})
+	m := newModel(t, mcpserver.Config{Allow: "destroys"})
 	for name, tool := range m.tools() {
-		op, ok := api.Find(name)
+		op, ok := httpapi.Find(name)
 		require.True(t, ok)
 		properties, _ := tool.InputSchema.(map[string]any)["properties"].(map[string]any)
 		for part := range strings.SplitSeq(op.Path, "/") {

@@ -1,30 +1,20 @@
 package runtime
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"math"
-	"strconv"
-	"strings"
 
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/interceptor"
-	"github.com/flowfabric/flowfabric-go/internal/activityspec"
-	"github.com/flowfabric/flowfabric-go/internal/answer"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/bulkjob"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/internal/errorcode"
-	"github.com/flowfabric/flowfabric-go/internal/keyspace"
-	"github.com/flowfabric/flowfabric-go/internal/recordtext"
-	"github.com/flowfabric/flowfabric-go/internal/runcontrol"
 )
 
 // BulkOptions adjust a bulk job.
@@ -46,9 +36,6 @@ const (
 	maxPreview = 100_000
 	maxSample  = 20
 )
-
-// maxBulkJobID is the most bytes of the id of a bulk job.
-const maxBulkJobID = 256
 
 // StartBulkJob begins a job that performs an action on all runs that the query selects and that existed when the job
 // began, in the order of the query. Keepers perform the job in bounded steps from a stored cursor: it continues when
@@ -81,21 +68,13 @@ func (c *Client) StartBulkJob(
 	if err != nil {
 		return fail(err)
 	}
-	id, p, err := c.locateBulkJob(o.ID)
+	job, err := bulkjob.Find(c.session, store, o.ID)
 	if err != nil {
 		return fail(err)
 	}
-	entry := fabrictype.AuditEntry{Actor: o.Actor, Action: auditlink.StartBulkJob, Name: o.ID, Detail: bulkDetail(spec)}
+	entry := fabrictype.AuditEntry{Actor: o.Actor, Action: auditlink.StartBulkJob, Name: o.ID, Detail: spec.Detail()}
 	call := interceptor.ClientCall{Flow: q.Flow, Action: string(a.Kind)}
-	err = c.auditedCall(ctx, entry, call, func(ctx context.Context) error {
-		reply, err := store.StartBulkJob(ctx, enginerpc.StartBulkJobCall{
-			Partition: p, BulkJobID: id, Namespace: c.session.Namespace, Spec: data,
-		})
-		if err == nil && !bytes.Equal(reply.Spec, data) {
-			err = engine.ErrBulkJobConflict
-		}
-		return err
-	})
+	err = c.auditedCall(ctx, entry, call, func(ctx context.Context) error { return job.Start(ctx, data) })
 	if err != nil {
 		return fail(err)
 	}
@@ -157,15 +136,11 @@ func (j *BulkJobRef) Describe(ctx context.Context) (*fabrictype.BulkJob, error) 
 	if err != nil {
 		return nil, fmt.Errorf("bulk job %s: %w", j.id, err)
 	}
-	stored, p, err := j.client.locateBulkJob(j.id)
+	job, err := bulkjob.Find(j.client.session, store, j.id)
 	if err != nil {
 		return nil, fmt.Errorf("bulk job %s: %w", j.id, err)
 	}
-	reply, err := store.ReadBulkJob(ctx, enginerpc.ReadBulkJobCall{Partition: p, BulkJobID: stored})
-	if err != nil {
-		return nil, fmt.Errorf("bulk job %s: %w", j.id, bulkJobFault(err))
-	}
-	return describeBulkJob(reply.Jobs[0])
+	return job.Describe(ctx)
 }
 
 // BulkJobs yields the jobs of the client's namespace, in no particular order: those that run, and those that ended
@@ -178,45 +153,13 @@ func (c *Client) BulkJobs(ctx context.Context) iter.Seq2[*fabrictype.BulkJob, er
 			yield(nil, fmt.Errorf("list bulk jobs: %w", err))
 			return
 		}
-		for _, p := range c.session.Partitions() {
-			goOn, err := c.yieldBulkJobs(ctx, store, p, yield)
+		for job, err := range bulkjob.List(ctx, c.session, store) {
 			if err != nil {
-				yield(nil, fmt.Errorf("list bulk jobs: %w", err))
+				err = fmt.Errorf("list bulk jobs: %w", err)
+			}
+			if !yield(job, err) {
 				return
 			}
-			if !goOn {
-				return
-			}
-		}
-	}
-}
-
-// yieldBulkJobs yields the jobs of a partition, each once.
-func (c *Client) yieldBulkJobs(
-	ctx context.Context, store engine.Library, p keyspace.Partition, yield func(*fabrictype.BulkJob, error) bool,
-) (bool, error) {
-	call := enginerpc.ListBulkJobsCall{Partition: p, Namespace: c.session.Namespace}
-	seen := make(map[keyspace.BulkJobID]bool)
-	for {
-		reply, err := store.ListBulkJobs(ctx, call)
-		if err != nil {
-			return false, err
-		}
-		for _, stored := range reply.Jobs {
-			if seen[stored.BulkJobID] {
-				continue
-			}
-			seen[stored.BulkJobID] = true
-			job, err := describeBulkJob(stored)
-			if err != nil {
-				return false, err
-			}
-			if !yield(job, nil) {
-				return false, nil
-			}
-		}
-		if call.Cursor = reply.NextCursor; call.Cursor == "" {
-			return true, nil
 		}
 	}
 }
@@ -229,47 +172,13 @@ func (j *BulkJobRef) Stop(ctx context.Context, opts ...ActionOption) error {
 		return fmt.Errorf("stop bulk job %s: %w", j.id, err)
 	}
 	by, err := j.client.actionOf(opts)
-	stored, p, locateErr := j.client.locateBulkJob(j.id)
-	if err = errors.Join(err, locateErr); err == nil {
+	job, findErr := bulkjob.Find(j.client.session, store, j.id)
+	if err = errors.Join(err, findErr); err == nil {
 		entry := fabrictype.AuditEntry{Actor: by.actor, Action: auditlink.StopBulkJob, Name: j.id}
-		err = j.client.audited(ctx, entry, func(ctx context.Context) error {
-			_, err := store.StopBulkJob(ctx,
-				enginerpc.StopBulkJobCall{Partition: p, BulkJobID: stored, Actor: by.actor})
-			return err
-		})
+		err = j.client.audited(ctx, entry, func(ctx context.Context) error { return job.Stop(ctx, by.actor) })
 	}
 	if err != nil {
-		return fmt.Errorf("stop bulk job %s: %w", j.id, bulkJobFault(err))
-	}
-	return nil
-}
-
-// locateBulkJob finds where a job of the client's namespace lives.
-func (c *Client) locateBulkJob(name string) (keyspace.BulkJobID, keyspace.Partition, error) {
-	if err := checkBulkJobID(name); err != nil {
-		return "", keyspace.Partition{}, err
-	}
-	id := keyspace.BulkJobIDFor(c.session.Namespace, name)
-	p, err := c.session.Core.Partitioning().BulkJobPartition(id)
-	return id, p, err
-}
-
-func bulkJobFault(err error) error {
-	if errors.Is(err, errorcode.BulkJobNotFound) {
-		return engine.ErrBulkJobNotFound
-	}
-	return err
-}
-
-func checkBulkJobID(id string) error {
-	if id == "" {
-		return invalid("bulk job id: must not be empty")
-	}
-	if err := recordtext.Check("bulk job id", id, maxBulkJobID); err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	if err := recordtext.PathFault(id); err != nil {
-		return invalid("bulk job id: %w", err)
+		return fmt.Errorf("stop bulk job %s: %w", j.id, err)
 	}
 	return nil
 }
@@ -277,7 +186,7 @@ func checkBulkJobID(id string) error {
 // bulkSpec checks a job, and returns its stored form, which is the same for the same job.
 func bulkSpec(q RunQuery, a fabrictype.BulkAction, o BulkOptions) (bulkjob.Spec, error) {
 	o.Actor = cmp.Or(o.Actor, "client")
-	err := errors.Join(q.Check(), checkBulkAction(a), checkBulkJobID(o.ID),
+	err := errors.Join(q.Check(), bulkjob.CheckAction(a), bulkjob.CheckID(o.ID),
 		engine.CheckText("actor", o.Actor, engine.MaxActor))
 	if o.Rate < 0 || math.IsNaN(o.Rate) || math.IsInf(o.Rate, 0) || o.Rate > 0 && o.Rate < minBulkRate {
 		err = errors.Join(err, invalid("rate %v: must be 0, or at least %v runs a second", o.Rate, minBulkRate))
@@ -299,89 +208,5 @@ func bulkSpec(q RunQuery, a fabrictype.BulkAction, o BulkOptions) (bulkjob.Spec,
 	}, nil
 }
 
-// bulkDetail is a job in the audit log: its action and query, without the payload of signals.
-func bulkDetail(s bulkjob.Spec) string {
-	text := string(s.Action.Kind)
-	for _, part := range []string{string(s.Action.Scope), s.Action.Signal} {
-		if part != "" {
-			text += " " + part
-		}
-	}
-	if s.Action.Kind == fabrictype.BulkPriority {
-		text += " " + strconv.Itoa(s.Action.Priority)
-	}
-	text += " of runs with " + s.Query
-	if s.Query == "" {
-		text = strings.TrimSuffix(text, "runs with ") + "all runs"
-	}
-	if s.Action.Reason != "" {
-		text += fmt.Sprintf(", reason %q", s.Action.Reason)
-	}
-	if s.Most > 0 {
-		text += fmt.Sprintf(", at most %d runs", s.Most)
-	}
-	if s.Rate > 0 {
-		text += fmt.Sprintf(", %v a second", s.Rate)
-	}
-	return text
-}
-
 // minBulkRate is the lowest rate of a job: one run an hour.
 const minBulkRate = 1.0 / 3600
-
-// checkBulkAction checks the fields that an action needs; the other fields must be empty.
-func checkBulkAction(a fabrictype.BulkAction) error {
-	rest := a
-	rest.Kind = ""
-	var err error
-	switch a.Kind {
-	case fabrictype.BulkCancel, fabrictype.BulkCancelPending, fabrictype.BulkPause:
-		err, rest.Reason = engine.CheckReason(a.Reason), ""
-	case fabrictype.BulkRerun:
-		err, rest.Scope = checkScope(a.Scope), ""
-	case fabrictype.BulkPriority:
-		err, rest.Priority = runcontrol.CheckPriority(a.Priority), 0
-	case fabrictype.BulkSignal:
-		err, rest.Signal, rest.Payload = checkBulkSignal(a), "", nil
-	case fabrictype.BulkPurge, fabrictype.BulkResume:
-	default:
-		return invalid("action %q: must be made by a function of package bulk", a.Kind)
-	}
-	if err == nil && (rest.Reason != "" || rest.Scope != "" || rest.Priority != 0 || rest.Signal != "" ||
-		len(rest.Payload) > 0) {
-		err = invalid("action %q: has fields of other actions: make it by a function of package bulk", a.Kind)
-	}
-	return err
-}
-
-func checkBulkSignal(a fabrictype.BulkAction) error {
-	if err := activityspec.CheckName(a.Signal); err != nil {
-		return invalid("signal %q: %w", a.Signal, err)
-	}
-	if len(a.Payload) > 0 {
-		if err := activityspec.CheckJSON(a.Payload); err != nil {
-			return invalid("signal %q: the payload is not fit: %w", a.Signal, err)
-		}
-	}
-	if len(a.Payload) > answer.MaxPayload {
-		return invalid("signal %q: payload has %d bytes, at most %d are allowed", a.Signal, len(a.Payload),
-			answer.MaxPayload)
-	}
-	return nil
-}
-
-func describeBulkJob(stored enginerpc.BulkJobRecord) (*fabrictype.BulkJob, error) {
-	spec, err := bulkjob.ReadSpec(stored.Spec)
-	if err != nil {
-		return nil, err
-	}
-	progress, err := bulkjob.ReadProgress(stored.Progress)
-	if err != nil {
-		return nil, err
-	}
-	return &fabrictype.BulkJob{
-		ID: spec.ID, Action: spec.Action, Query: spec.Query, Rate: spec.Rate, Most: spec.Most, Actor: spec.Actor,
-		State: fabrictype.BulkState(stored.State), CreatedAt: stored.CreatedAt, ClosedAt: stored.ClosedAt,
-		StoppedBy: stored.StoppedBy, Progress: progress,
-	}, nil
-}

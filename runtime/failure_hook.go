@@ -150,7 +150,7 @@ func (h *failureHook) handleAll(
 ) error {
 	for failure, err := range feed.failures(waiting, ctx) {
 		switch {
-		case errors.Is(err, &EventsLostError{}):
+		case errors.Is(err, &fabrictype.EventsLostError{}):
 			err = h.catchUp(ctx, stored.Add(-failureHookMargin))
 		case err != nil && waiting.Err() != nil:
 			return ctx.Err()
@@ -177,7 +177,7 @@ func (h *failureHook) catchUp(ctx context.Context, since time.Time) error {
 		if err != nil {
 			return err
 		}
-		if run.State == fabrictype.RunCancelled && !h.client.cleanupFailed(
+		if run.State == fabrictype.RunCancelled && !h.client.submitter.CleanupFailed(
 			ctx, enginecore.FlowID(run.FlowID), run.FailedNode,
 		) {
 			continue

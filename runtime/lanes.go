@@ -1,18 +1,15 @@
 package runtime
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
-	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/lanes"
 )
 
 // Lanes returns the lanes that were ever used or paused, sorted by name. It reads the partitions one after another, so
@@ -21,32 +18,7 @@ func (c *Client) Lanes(ctx context.Context) ([]fabrictype.Lane, error) {
 	if err := c.ready(ctx); err != nil {
 		return nil, err
 	}
-	totals, err := c.session.LaneTotals(ctx)
-	if err != nil {
-		return nil, err
-	}
-	lanes := make([]fabrictype.Lane, len(totals))
-	for i, lane := range totals {
-		lanes[i] = readLane(lane)
-	}
-	return lanes, nil
-}
-
-func readLane(l enginerpc.LaneState) fabrictype.Lane {
-	lane := fabrictype.Lane{
-		Name: string(l.LaneID), Eligible: int(l.Eligible), Delayed: int(l.Delayed),
-		Active:    int(l.Active),
-		Suspended: int(l.Suspended), Oldest: l.OldestEligibleAt,
-		Blocked: fabrictype.LaneBlocked{
-			Dependencies: int(l.BlockedDependencies), Budget: int(l.BlockedBudget), Quota: int(l.BlockedQuota),
-			Route: int(l.BlockedRoute), Operator: int(l.BlockedOperator),
-		},
-	}
-	if l.Paused != "" {
-		pause, _ := enginerpc.ParsePauseText(l.Paused)
-		lane.PausedAt, lane.PausedBy, lane.PauseReason = pause.Since, pause.Actor, pause.Reason
-	}
-	return lane
+	return lanes.List(ctx, c.session)
 }
 
 // LaneRef refers to one lane by its name. Client.Lane returns one. It is safe for concurrent use, as long as its client
@@ -67,7 +39,7 @@ func (l *LaneRef) Pause(ctx context.Context, reason string, opts ...ActionOption
 	if _, err := keyspace.ParseLaneID(l.name); err != nil {
 		return invalid("pause lane: %w", err)
 	}
-	return l.client.pause(ctx, engine.PausedLane, l.name, reason, opts)
+	return l.client.pause(ctx, lanes.Lane(l.name), reason, opts)
 }
 
 // Resume ends the pause of the lane. Resuming a lane that is not paused is not an error.
@@ -75,7 +47,7 @@ func (l *LaneRef) Resume(ctx context.Context) error {
 	if _, err := keyspace.ParseLaneID(l.name); err != nil {
 		return invalid("resume lane: %w", err)
 	}
-	return l.client.resume(ctx, engine.PausedLane, l.name)
+	return l.client.resume(ctx, lanes.Lane(l.name))
 }
 
 // ActivityRef refers to one activity by its name. Client.Activity returns one. It is safe for concurrent use, as long
@@ -94,7 +66,7 @@ func (a *ActivityRef) Pause(ctx context.Context, reason string, opts ...ActionOp
 	if err := activityspec.CheckName(a.name); err != nil {
 		return invalid("pause activity: %w", err)
 	}
-	return a.client.pause(ctx, engine.PausedActivity, a.name, reason, opts)
+	return a.client.pause(ctx, lanes.Activity(a.name), reason, opts)
 }
 
 // Resume ends the pause of the activity. Resuming an activity that is not paused is not an error.
@@ -102,78 +74,39 @@ func (a *ActivityRef) Resume(ctx context.Context) error {
 	if err := activityspec.CheckName(a.name); err != nil {
 		return invalid("resume activity: %w", err)
 	}
-	return a.client.resume(ctx, engine.PausedActivity, a.name)
+	return a.client.resume(ctx, lanes.Activity(a.name))
 }
 
-func (c *Client) pause(ctx context.Context, subject, name, reason string, opts []ActionOption) error {
+func (c *Client) pause(ctx context.Context, subject lanes.Subject, reason string, opts []ActionOption) error {
 	if err := c.ready(ctx); err != nil {
 		return err
 	}
 	by, err := c.actionOf(opts)
 	err = errors.Join(err, engine.CheckReason(reason))
 	if err == nil {
-		err = c.audited(ctx, pauseEntry("pause", subject, name, by.actor, reason), func(ctx context.Context) error {
-			_, err := engine.InAllPartitions(ctx, c.session, func(p keyspace.Partition) enginerpc.PauseCall {
-				return enginerpc.PauseCall{Partition: p, Subject: subject, Name: name, Reason: reason, Actor: by.actor}
-			})
-			return err
+		err = c.audited(ctx, subject.Entry(by.actor, "pause", reason), func(ctx context.Context) error {
+			return lanes.Pause(ctx, c.session, subject, reason, by.actor)
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("pause %s %s: %w", subjectName(subject), name, err)
+		return fmt.Errorf("pause %s: %w", subject, err)
 	}
 	return nil
 }
 
-// pauseEntry is the entry of the audit log for a pause, or the end of one.
-func pauseEntry(do, subject, name, actor, reason string) fabrictype.AuditEntry {
-	return fabrictype.AuditEntry{
-		Actor: actor, Action: fabrictype.AuditAction(do + "_" + subjectName(subject)), Name: name, Detail: reason,
-	}
-}
-
-func (c *Client) resume(ctx context.Context, subject, name string) error {
+func (c *Client) resume(ctx context.Context, subject lanes.Subject) error {
 	if err := c.ready(ctx); err != nil {
 		return err
 	}
 	if _, err := c.session.Library("pauses and totals of lanes"); err != nil {
-		return fmt.Errorf("resume %s %s: %w", subjectName(subject), name, err)
+		return fmt.Errorf("resume %s: %w", subject, err)
 	}
-	return c.audited(ctx, pauseEntry("resume", subject, name, c.actorName(), ""), func(ctx context.Context) error {
-		return c.resumeEverywhere(ctx, subject, name)
+	return c.audited(ctx, subject.Entry(c.actorName(), "resume", ""), func(ctx context.Context) error {
+		if err := lanes.Resume(ctx, c.session, subject); err != nil {
+			return fmt.Errorf("resume %s: %w", subject, err)
+		}
+		return nil
 	})
-}
-
-func (c *Client) resumeEverywhere(ctx context.Context, subject, name string) error {
-	calls := make([]enginerpc.ResumeCall, 0, c.session.Core.Partitioning().Flow)
-	for _, p := range c.session.Partitions() {
-		calls = append(calls, enginerpc.ResumeCall{Partition: p, Subject: subject, Name: name})
-	}
-	for len(calls) > 0 {
-		answers, _ := batching.SendAll(ctx, c.session.Core, calls) // the answers have the errors
-		var faults []error
-		var rest []enginerpc.ResumeCall
-		for i, a := range answers {
-			if a.Err != nil {
-				faults = append(faults, a.Err)
-			} else if a.Reply.NextCursor != "" {
-				calls[i].Cursor = a.Reply.NextCursor
-				rest = append(rest, calls[i])
-			}
-		}
-		if err := enginerpc.JoinSame("partitions", faults); err != nil {
-			return fmt.Errorf("resume %s %s: %w", subjectName(subject), name, err)
-		}
-		calls = rest
-	}
-	return nil
-}
-
-func subjectName(subject string) string {
-	if subject == engine.PausedActivity {
-		return "activity"
-	}
-	return subject
 }
 
 // Pauses returns the paused lanes and activities, lanes first, sorted by name. Paused runs are not included; Describe
@@ -182,31 +115,9 @@ func (c *Client) Pauses(ctx context.Context) ([]fabrictype.Pause, error) {
 	if err := c.ready(ctx); err != nil {
 		return nil, err
 	}
-	replies, err := engine.InAllPartitions(ctx, c.session, func(p keyspace.Partition) enginerpc.PausesCall { return enginerpc.PausesCall{Partition: p} })
+	list, err := lanes.Pauses(ctx, c.session)
 	if err != nil {
 		return nil, fmt.Errorf("list pauses: %w", err)
 	}
-	var list []fabrictype.Pause
-	for _, reply := range replies {
-		for _, p := range reply.Pauses {
-			list = append(list, readPause(p))
-		}
-	}
-	slices.SortFunc(list, func(a, b fabrictype.Pause) int {
-		return cmp.Or(cmp.Compare(a.Activity, b.Activity), cmp.Compare(a.Lane, b.Lane), a.Since.Compare(b.Since))
-	})
-	// Every partition has its own record of the pause; the first one counts.
-	return slices.CompactFunc(list, func(a, b fabrictype.Pause) bool {
-		return a.Activity == b.Activity && a.Lane == b.Lane
-	}), nil
-}
-
-func readPause(p enginerpc.Pause) fabrictype.Pause {
-	pause := fabrictype.Pause{Lane: p.Name}
-	if p.Subject == engine.PausedActivity {
-		pause = fabrictype.Pause{Activity: p.Name}
-	}
-	text, _ := enginerpc.ParsePauseText(p.Text)
-	pause.Since, pause.By, pause.Reason = text.Since, text.Actor, text.Reason
-	return pause
+	return list, nil
 }

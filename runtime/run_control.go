@@ -197,14 +197,6 @@ func (r *RunRef) setPriority(ctx context.Context, node string, priority int) err
 	})
 }
 
-// checkScope returns an error unless the scope is one.
-func checkScope(s fabrictype.RerunScope) error {
-	if submit.ScopeOf(s).Node != "" || s == fabrictype.RerunFailed || s == fabrictype.RerunAll {
-		return nil
-	}
-	return invalid("scope %q: must be RerunFailed, RerunAll, or RerunFrom with the name of a node", string(s))
-}
-
 // Rerun runs the selected nodes of a run that is over again, with the same run id and input. The run becomes open, with
 // the whole time of its deadline. A node keeps its previous result until it succeeds again. Each node can be run again
 // ten times. Run.Result waits for the new end.
@@ -223,7 +215,7 @@ func (r *RunRef) Rerun(ctx context.Context, scope fabrictype.RerunScope, opts ..
 		return err
 	}
 	by, err := r.client.actionOf(opts)
-	if err = errors.Join(err, checkScope(scope)); err == nil {
+	if err = errors.Join(err, submit.CheckScope(scope)); err == nil {
 		err = r.rerun(ctx, scope, by)
 	}
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server"
@@ -40,14 +41,14 @@ func withProxy(c *server.Config) {
 		{MatchName: "all", Role: api.Admin}, {MatchName: "bound", Role: api.Operator, Flows: "ord*"},
 		{MatchGroup: "viewers", Role: api.Viewer}, {MatchName: "bound to all", Role: api.Admin, Flows: "*"},
 	}
-	for _, right := range api.Rights() {
-		others := slices.DeleteFunc(api.Rights(), func(r api.Right) bool { return r == right })
+	for _, right := range httpapi.Rights() {
+		others := slices.DeleteFunc(httpapi.Rights(), func(r api.Right) bool { return r == right })
 		c.Proxy.Grants = append(c.Proxy.Grants, server.Grant{MatchName: "not " + string(right), Rights: others})
 	}
 }
 
 // pathOf fills the parameters of an operation's path.
-func pathOf(op api.Operation, fill string) string {
+func pathOf(op httpapi.Operation, fill string) string {
 	parts := strings.Split(op.Path, "/")
 	for i, part := range parts {
 		if strings.HasPrefix(part, "{") {
@@ -63,8 +64,8 @@ func TestEveryOperationNeedsItsRight(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, withProxy)
 	reading := newPlace(t, func(c *server.Config) { withProxy(c); c.ReadOnly = true })
-	for _, op := range api.Operations() {
-		require.Contains(t, api.Rights(), op.Right, "%s has no right", op.Name)
+	for _, op := range httpapi.Operations() {
+		require.Contains(t, httpapi.Rights(), op.Right, "%s has no right", op.Name)
 		path := pathOf(op, "x")
 		var body any
 		if op.Method != http.MethodGet {
@@ -76,7 +77,7 @@ func TestEveryOperationNeedsItsRight(t *testing.T) {
 		require.Equal(t, http.StatusForbidden, reply.StatusCode, op.Name)
 		require.Equal(t, "forbidden", problem.Code, op.Name)
 		require.Contains(t, problem.Detail, string(op.Right))
-		if op.Effect != api.Reads {
+		if op.Effect != httpapi.Reads {
 			reply := reading.do(op.Method, path, body, &problem, userHeader, "all")
 			require.Equal(t, [2]any{http.StatusForbidden, "read_only"}, [2]any{reply.StatusCode, problem.Code}, op.Name)
 		}
@@ -93,7 +94,7 @@ func TestProxyLogin(t *testing.T) {
 	require.Equal(t, http.StatusOK, status(userHeader, "nobody", groupHeader, "staff, viewers"))
 	require.Equal(t, http.StatusUnauthorized, status(groupHeader, "viewers"), "a group without a name")
 
-	request, err := http.NewRequest("GET", p.url+api.Prefix+"/runs", nil)
+	request, err := http.NewRequest("GET", p.url+httpapi.Prefix+"/runs", nil)
 	require.NoError(t, err)
 	request.Header[userHeader] = []string{"all", "viewers"}
 	reply, err := http.DefaultClient.Do(request)
@@ -168,7 +169,7 @@ func TestClientCertificates(t *testing.T) {
 				return &tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key}, nil
 			}
 		}
-		reply, err := (&http.Client{Transport: transport}).Get(secure.URL + api.Prefix + "/server")
+		reply, err := (&http.Client{Transport: transport}).Get(secure.URL + httpapi.Prefix + "/server")
 		if err != nil {
 			return 0, err.Error()
 		}
@@ -198,7 +199,7 @@ func TestNothingSecretInLogs(t *testing.T) {
 	each(t, func(c *server.Config) { withTokens(c); withProxy(c) }, func(t *testing.T, p *place) {
 		const secret = "s3cr3t-of-the-request"
 		user := p.as("ann", api.Operator, "")
-		for _, op := range api.Operations() {
+		for _, op := range httpapi.Operations() {
 			path := pathOf(op, secret)
 			if op.Name == "run-keeper-task" || op.Streams {
 				continue
@@ -230,7 +231,7 @@ func TestHiddenRunsDoNotExist(t *testing.T) {
 	each(t, withProxy, func(t *testing.T, p *place) {
 		var started api.StartedRun
 		p.do("POST", "/flows/approval/runs", map[string]any{"id": "there", "input": order{"book", 1}}, &started, userHeader, "all")
-		for _, op := range api.Operations() {
+		for _, op := range httpapi.Operations() {
 			if !strings.Contains(op.Path, "{flow}") {
 				continue
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -49,7 +50,7 @@ func TestAdministrationIsAudited(t *testing.T) {
 	}
 	tested := map[string]bool{}
 	for _, call := range calls {
-		op, found := api.Find(call.operation)
+		op, found := httpapi.Find(call.operation)
 		require.True(t, found, call.operation)
 		tested[op.Name] = true
 		var created api.CreatedToken
@@ -73,8 +74,8 @@ func TestAdministrationIsAudited(t *testing.T) {
 			require.Equal(t, "role viewer", entry.Detail)
 		}
 	}
-	for _, op := range api.Operations() {
-		if op.Right == api.Administer && op.Effect != api.Reads {
+	for _, op := range httpapi.Operations() {
+		if op.Right == api.Administer && op.Effect != httpapi.Reads {
 			require.True(t, tested[op.Name], "%s is not tested", op.Name)
 		}
 	}

@@ -63,7 +63,6 @@ func BenchmarkCall(b *testing.B) {
 		ctx := context.Background()
 		_, err := direct.Flow("order").Start(ctx, benchInput, runtime.WithID("one"))
 		require.NoError(b, err)
-		name := api.RunName{Flow: "order", Run: "one"}
 		b.Run(string(kind)+"/describe/process", func(b *testing.B) {
 			defer processorTime(b)()
 			for b.Loop() {
@@ -74,7 +73,7 @@ func BenchmarkCall(b *testing.B) {
 		b.Run(string(kind)+"/describe/http", func(b *testing.B) {
 			defer processorTime(b)()
 			for b.Loop() {
-				_, err := httpclient.Call(ctx, remote, api.GetRun, api.GetRunInput{RunName: name})
+				_, err := remote.GetRun(ctx, "order", "one", api.GetRunInput{})
 				require.NoError(b, err)
 			}
 		})
@@ -86,11 +85,9 @@ func BenchmarkCall(b *testing.B) {
 			}
 		})
 		b.Run(string(kind)+"/start/http", func(b *testing.B) {
-			in := api.StartRunInput{Flow: "order"}
-			in.Body.Input = benchInput
 			defer processorTime(b)()
 			for b.Loop() {
-				_, err := httpclient.Call(ctx, remote, api.StartRun, in)
+				_, err := remote.StartRun(ctx, "order", api.NewRun{Input: benchInput}, nil)
 				require.NoError(b, err)
 			}
 		})
@@ -108,9 +105,7 @@ func BenchmarkStarts(b *testing.B) {
 				return err
 			},
 			"http": func(ctx context.Context) error {
-				in := api.StartRunInput{Flow: "order"}
-				in.Body.Input = benchInput
-				_, err := httpclient.Call(ctx, remote, api.StartRun, in)
+				_, err := remote.StartRun(ctx, "order", api.NewRun{Input: benchInput}, nil)
 				return err
 			},
 		} {

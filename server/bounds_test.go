@@ -16,6 +16,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/server"
 )
@@ -39,7 +40,7 @@ func TestRequestRateIsBoundedPerPrincipal(t *testing.T) {
 // stream opens a stream of events.
 func (p *place) stream(ctx context.Context, path string, header ...string) *http.Response {
 	p.t.Helper()
-	request, err := http.NewRequestWithContext(ctx, "GET", p.url+api.Prefix+path, nil)
+	request, err := http.NewRequestWithContext(ctx, "GET", p.url+httpapi.Prefix+path, nil)
 	require.NoError(p.t, err)
 	request.Header.Set("Accept", "text/event-stream")
 	for i := 0; i < len(header); i += 2 {
@@ -75,7 +76,7 @@ func TestLargeBodies(t *testing.T) {
 		"/flows/order/runs": 2 << 20, "/runs/order/none/signals": 256 << 10, "/lanes/default/pause": 64 << 10,
 	} {
 		for _, key := range []string{"", "k" + path} {
-			request, err := http.NewRequest("POST", p.url+api.Prefix+path,
+			request, err := http.NewRequest("POST", p.url+httpapi.Prefix+path,
 				strings.NewReader(`{"reason":"`+strings.Repeat("x", most)+`"}`))
 			require.NoError(t, err)
 			request.Header.Set("Content-Type", "application/json")

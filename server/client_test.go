@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/httpclient"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server"
 )
@@ -24,9 +25,7 @@ func (p *place) http(token string) *httpclient.Client {
 
 func start(t *testing.T, c *httpclient.Client, flow, id string, input string) {
 	t.Helper()
-	in := api.StartRunInput{Flow: flow}
-	in.Body.ID, in.Body.Input = id, []byte(input)
-	_, err := httpclient.Call(t.Context(), c, api.StartRun, in)
+	_, err := c.StartRun(t.Context(), flow, api.NewRun{ID: id, Input: []byte(input)}, nil)
 	require.NoError(t, err)
 }
 
@@ -35,22 +34,20 @@ func TestClient(t *testing.T) {
 	each(t, nil, func(t *testing.T, p *place) {
 		c := p.http("")
 		start(t, c, "order", "a/b", `{"item":"book","count":1}`)
-		name := api.RunName{Flow: "order", Run: "a/b"}
 		kinds := map[fabrictype.EventKind]int{}
-		for e, err := range httpclient.Follow(t.Context(), c, api.FollowRun, api.FollowRunInput{RunName: name}) {
+		for e, err := range c.FollowRun(t.Context(), "order", "a/b", "") {
 			require.NoError(t, err)
 			kinds[e.Kind]++
 		}
 		require.Equal(t, 1, kinds["flow_success"])
-		runs, err := httpclient.Call(t.Context(), c, api.ListRuns, api.ListRunsInput{
-			Query: runtime.RunQuery{Flow: "order", States: []fabrictype.RunState{fabrictype.RunSucceeded}}.Values(),
-		})
+		query := runtime.RunQuery{Flow: "order", States: []fabrictype.RunState{fabrictype.RunSucceeded}}
+		runs, err := c.ListRuns(t.Context(), query.Values(), api.Paging{})
 		require.NoError(t, err)
 		require.Len(t, runs.Items, 1)
 
-		_, err = httpclient.Call(t.Context(), c, api.GetRun, api.GetRunInput{RunName: api.RunName{Flow: "order", Run: ".."}})
+		_, err = c.GetRun(t.Context(), "order", "..", api.GetRunInput{})
 		require.Equal(t, "invalid", httpclient.Code(err))
-		_, err = httpclient.Call(t.Context(), c, api.GetRun, api.GetRunInput{RunName: api.RunName{Flow: "order"}})
+		_, err = c.GetRun(t.Context(), "order", "", api.GetRunInput{})
 		require.ErrorIs(t, err, httpclient.ErrInvalid)
 		_, err = httpclient.New("localhost:8080", httpclient.Config{})
 		require.ErrorIs(t, err, httpclient.ErrInvalid)
@@ -66,16 +63,15 @@ func TestFollowReconnects(t *testing.T) {
 		c, err := httpclient.New(listener.URL, httpclient.Config{})
 		require.NoError(t, err)
 		start(t, c, "approval", "one", `{"item":"book","count":1}`)
-		name := api.RunName{Flow: "approval", Run: "one"}
 		var kinds []fabrictype.EventKind
-		for e, err := range httpclient.Follow(t.Context(), c, api.FollowRun, api.FollowRunInput{RunName: name}) {
+		for e, err := range c.FollowRun(t.Context(), "approval", "one", "") {
 			require.NoError(t, err)
 			kinds = append(kinds, e.Kind)
 			if e.Kind == "suspended" {
 				listener.CloseClientConnections()
-				answer := api.SignalRunInput{RunName: name}
-				answer.Body.Node, answer.Body.Name, answer.Body.Payload = "approve", "answer", []byte(`{"yes":true}`)
-				_, err := httpclient.Call(t.Context(), p.http(""), api.SignalRun, answer)
+				_, err := p.http("").SignalRun(t.Context(), "approval", "one", api.SignalRunInput{
+					Node: "approve", SignalBody: api.SignalBody{Name: "answer", Payload: []byte(`{"yes":true}`)},
+				})
 				require.NoError(t, err)
 			}
 		}
@@ -93,67 +89,64 @@ func TestTokens(t *testing.T) {
 	const secret = "a secret of the administrator"
 	each(t, func(c *server.Config) { c.Tokens, c.AdminToken = true, secret }, func(t *testing.T, p *place) {
 		admin := p.http(secret)
-		_, err := httpclient.Call(t.Context(), p.http(""), api.ListRuns, api.ListRunsInput{})
+		_, err := p.http("").ListRuns(t.Context(), nil, api.Paging{})
 		require.Equal(t, "unauthorized", httpclient.Code(err))
-		_, err = httpclient.Call(t.Context(), p.http("ffk_0000000000"), api.ListRuns, api.ListRunsInput{})
+		_, err = p.http("ffk_0000000000").ListRuns(t.Context(), nil, api.Paging{})
 		require.Equal(t, "unauthorized", httpclient.Code(err))
 
 		create := func(name string, role api.Role, flows string, rights ...api.Right) *httpclient.Client {
-			in := api.CreateTokenInput{}
-			in.Body.Name, in.Body.Role, in.Body.Flows, in.Body.Rights = name, role, flows, rights
-			created, err := httpclient.Call(t.Context(), admin, api.CreateToken, in)
+			created, err := admin.CreateToken(t.Context(),
+				api.CreateTokenInput{Name: name, Role: role, Flows: flows, Rights: rights})
 			require.NoError(t, err)
 			require.Contains(t, created.Text, "ffk_")
 			return p.http(created.Text)
 		}
 		start(t, admin, "order", "one", `{"item":"book","count":1}`)
 		start(t, admin, "approval", "one", `{"item":"book","count":1}`)
-		order := api.GetRunInput{RunName: api.RunName{Flow: "order", Run: "one"}}
 
 		viewer := create("vera", api.Viewer, "")
-		_, err = httpclient.Call(t.Context(), viewer, api.GetRun, order)
+		_, err = viewer.GetRun(t.Context(), "order", "one", api.GetRunInput{})
 		require.NoError(t, err)
-		withValues := order
-		withValues.Values = true
-		_, err = httpclient.Call(t.Context(), viewer, api.GetRun, withValues)
+		_, err = viewer.GetRun(t.Context(), "order", "one", api.GetRunInput{Values: true})
 		require.Equal(t, "forbidden", httpclient.Code(err))
-		_, err = httpclient.Call(t.Context(), viewer, api.PauseRun, api.ReasonInput{RunName: order.RunName})
+		err = viewer.PauseRun(t.Context(), "order", "one", "")
 		require.Equal(t, "forbidden", httpclient.Code(err))
-		_, err = httpclient.Call(t.Context(), create("paul", api.Viewer, "", api.ReadPayloads), api.GetRun, withValues)
+		_, err = create("paul", api.Viewer, "", api.ReadPayloads).
+			GetRun(t.Context(), "order", "one", api.GetRunInput{Values: true})
 		require.NoError(t, err)
 
 		bound := create("bo", api.Operator, "appro*")
-		_, err = httpclient.Call(t.Context(), bound, api.GetRun, order)
+		_, err = bound.GetRun(t.Context(), "order", "one", api.GetRunInput{})
 		require.Equal(t, "run_not_found", httpclient.Code(err), "a hidden object does not exist for the caller")
-		runs, err := httpclient.Call(t.Context(), bound, api.ListRuns, api.ListRunsInput{})
+		runs, err := bound.ListRuns(t.Context(), nil, api.Paging{})
 		require.NoError(t, err)
 		require.Len(t, runs.Items, 1)
 		require.Equal(t, "approval", runs.Items[0].Flow)
-		counts, err := httpclient.Call(t.Context(), bound, api.CountRuns, api.CountRunsInput{By: []string{"state"}})
+		counts, err := bound.CountRuns(t.Context(), []string{"state"}, nil)
 		require.NoError(t, err)
 		total := 0
-		for _, c := range counts.Items {
+		for _, c := range counts {
 			require.Empty(t, c.Flow)
 			total += c.Runs
 		}
 		require.Equal(t, 1, total)
-		_, err = httpclient.Call(t.Context(), bound, api.ListAudit, api.ListAuditInput{})
+		_, err = bound.ListAudit(t.Context(), api.ListAuditInput{})
 		require.Equal(t, "forbidden", httpclient.Code(err))
-		waits, err := httpclient.Call(t.Context(), bound, api.ListWaits, api.ListWaitsInput{Query: url.Values{"flow": {"approval"}}})
+		waits, err := bound.ListWaits(t.Context(), url.Values{"flow": {"approval"}}, api.Paging{})
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(waits.Items), 1)
 
-		who, err := httpclient.Call(t.Context(), bound, api.GetServer, api.Empty{})
+		who, err := bound.GetServer(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, "bo", who.Principal.Name)
 
-		_, err = httpclient.Call(t.Context(), admin, api.DeleteToken, api.TokenNameInput{Token: "bo"})
+		err = admin.DeleteToken(t.Context(), "bo")
 		require.NoError(t, err)
 		require.Eventually(t, func() bool {
-			_, err := httpclient.Call(context.Background(), bound, api.GetServer, api.Empty{})
+			_, err := bound.GetServer(context.Background())
 			return httpclient.Code(err) == "unauthorized"
 		}, patience, 50e6)
-		_, err = httpclient.Call(t.Context(), admin, api.DeleteToken, api.TokenNameInput{Token: "bo"})
+		err = admin.DeleteToken(t.Context(), "bo")
 		require.Equal(t, "token_not_found", httpclient.Code(err))
 	})
 }
@@ -187,15 +180,15 @@ func TestEveryOperationIsServed(t *testing.T) {
 	p := newPlace(t, nil)
 	document := string(p.server.OpenAPI())
 	names := map[string]bool{}
-	for _, op := range api.Operations() {
+	for _, op := range httpapi.Operations() {
 		require.False(t, names[op.Name], "%s is there twice", op.Name)
 		names[op.Name] = true
 		require.Contains(t, document, `"operationId":"`+op.Name+`"`)
-		require.Contains(t, api.Rights(), op.Right, op.Name)
-		require.Contains(t, []api.Effect{api.Reads, api.Changes, api.Destroys}, op.Effect, op.Name)
+		require.Contains(t, httpapi.Rights(), op.Right, op.Name)
+		require.Contains(t, []httpapi.Effect{httpapi.Reads, httpapi.Changes, httpapi.Destroys}, op.Effect, op.Name)
 		require.NotEmpty(t, op.Summary, op.Name)
 		if op.Method == "GET" {
-			require.Equal(t, api.Reads, op.Effect, op.Name)
+			require.Equal(t, httpapi.Reads, op.Effect, op.Name)
 		}
 	}
 }
@@ -216,23 +209,21 @@ func TestClientAs(t *testing.T) {
 	p := newPlace(t, func(c *server.Config) { c.AdminToken = "0123456789abcdef0123456789abcdef" })
 	c, err := p.server.ClientAs("ann")
 	require.NoError(t, err)
-	in := api.LaneReasonInput{Lane: "slow"}
-	in.Body.Reason = "release"
-	_, err = httpclient.Call(t.Context(), c, api.PauseLane, in)
+	err = c.PauseLane(t.Context(), "slow", "release")
 	require.NoError(t, err)
-	audit, err := httpclient.Call(t.Context(), c, api.ListAudit, api.ListAuditInput{Actor: "ann"})
+	audit, err := c.ListAudit(t.Context(), api.ListAuditInput{Actor: "ann"})
 	require.NoError(t, err)
 	require.Len(t, audit.Items, 1)
-	info, err := httpclient.Call(t.Context(), c, api.GetServer, api.Empty{})
+	info, err := c.GetServer(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, api.Principal{Name: "ann", Login: "in-process", Rights: api.Rights()}, info.Principal)
+	require.Equal(t, api.Principal{Name: "ann", Login: "in-process", Rights: httpapi.Rights()}, info.Principal)
 	anonymous, err := p.server.Client()
 	require.NoError(t, err)
-	_, err = httpclient.Call(t.Context(), anonymous, api.GetServer, api.Empty{})
+	_, err = anonymous.GetServer(t.Context())
 	require.Equal(t, "unauthorized", httpclient.Code(err))
-	counts, err := httpclient.Call(t.Context(), c, api.CountRuns, api.CountRunsInput{By: []string{"flow", "state"}})
+	counts, err := c.CountRuns(t.Context(), []string{"flow", "state"}, nil)
 	require.NoError(t, err)
-	for _, n := range counts.Items {
+	for _, n := range counts {
 		require.NotEmpty(t, n.Flow)
 		require.NotEmpty(t, n.State, "a list is one parameter with commas")
 	}

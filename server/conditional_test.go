@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 )
 
 func TestLimitsAndBudgetsHaveETags(t *testing.T) {
@@ -113,7 +114,7 @@ func TestSchedules(t *testing.T) {
 		require.JSONEq(t, `{"item": "book", "count": 1}`, string(shown.Input.JSON))
 
 		past := map[string]any{"from": "2020-01-01T00:00:00Z", "until": "2020-01-03T12:00:00Z", "overlap": "allow"}
-		var backfilled api.Backfilled
+		var backfilled httpapi.Backfilled
 		require.Equal(t, http.StatusOK, p.do("POST", path+"/backfill", past, &backfilled).StatusCode)
 		require.Equal(t, 3, backfilled.Times)
 		past["until"] = "2019-01-01T00:00:00Z"

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server/internal/inbound"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
@@ -223,7 +224,7 @@ func checkGrants(field string, grants []Grant, fault func(string, ...any)) {
 			fault("%s[%d].Role must be viewer, operator, admin or worker, got: %q", field, i, g.Role)
 		}
 		for _, right := range g.Rights {
-			if !slices.Contains(api.Rights(), right) {
+			if !slices.Contains(httpapi.Rights(), right) {
 				fault("%s[%d].Rights: %q is not a right", field, i, right)
 			}
 		}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/httpclient"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
@@ -617,9 +616,8 @@ func TestContractLogin(t *testing.T) {
 	require.JSONEq(t, `{"status":"ok"}`, text)
 
 	create := func(role api.Role, flows string) string {
-		in := api.CreateTokenInput{}
-		in.Body.Name, in.Body.Role, in.Body.Flows = string(role)+flows, role, flows
-		created, err := httpclient.Call(t.Context(), p.http(secret), api.CreateToken, in)
+		created, err := p.http(secret).CreateToken(t.Context(),
+			api.CreateTokenInput{Name: string(role) + flows, Role: role, Flows: flows})
 		require.NoError(t, err)
 		return created.Text
 	}

@@ -1,4 +1,4 @@
-// Package server serves the HTTP API of FlowFabric: the operations of package api under /api/v1, their OpenAPI
+// Package server serves the HTTP API of FlowFabric: its operations under /api/v1, their OpenAPI
 // document, health, and the web console of package console at the root.
 //
 //	engine, err := runtime.Open(ctx, "valkey://localhost:6379", runtime.OpenConfig{})

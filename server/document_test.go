@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/server/internal/contract"
 	"github.com/flowfabric/flowfabric-go/server/internal/route"
 	"github.com/flowfabric/flowfabric-go/server/internal/typescript"
@@ -52,7 +53,7 @@ func TestTableOfOperations(t *testing.T) {
 func table() string {
 	var b strings.Builder
 	b.WriteString("\n| operation | request | right | effect |\n| --- | --- | --- | --- |\n")
-	for _, op := range api.Operations() {
+	for _, op := range httpapi.Operations() {
 		path := op.Path
 		if op.Streams {
 			path += " (stream)"
@@ -60,7 +61,7 @@ func table() string {
 		fmt.Fprintf(&b, "| %s: `%s` | %s `%s` | %s | %s |\n", op.Summary, op.Name, op.Method, path, op.Right, op.Effect)
 	}
 	b.WriteString("\n| right | viewer | operator | admin | worker |\n| --- | --- | --- | --- | --- |\n")
-	for _, right := range api.Rights() {
+	for _, right := range httpapi.Rights() {
 		fmt.Fprintf(&b, "| %s |", right)
 		for _, role := range []api.Role{api.Viewer, api.Operator, api.Admin, api.WorkerRole} {
 			mark := ""

@@ -21,7 +21,7 @@ import (
 	links "github.com/flowfabric/flowfabric-go/approvals"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/httpclient"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -86,7 +86,7 @@ type door struct {
 
 // doors are all ways to answer a wait through the server.
 func doors() []door {
-	api1 := api.Prefix
+	api1 := httpapi.Prefix
 	return []door{
 		{"signal-run by name", func(p *place, g given) answered {
 			body := g.body()
@@ -134,8 +134,10 @@ func answerByContract(p *place, g given) answered {
 // of the page.
 func answerByLink(p *place, g given) answered {
 	p.t.Helper()
-	handler, err := links.New(p.client, links.Choices(links.Choice{Signal: "approve", Label: "Yes"}),
-		links.Identity(func(*http.Request) (string, bool) { return g.user, true }))
+	handler, err := links.New(p.client, links.Config{
+		Choices:  []links.Choice{{Signal: "approve", Label: "Yes"}},
+		Identity: func(*http.Request) (string, bool) { return g.user, true },
+	})
 	require.NoError(p.t, err)
 	path := links.Path(g.wait.Token, "approve")
 	shown := httptest.NewRecorder()
@@ -320,12 +322,11 @@ func TestClientAsAnswers(t *testing.T) {
 	run, wait := p.asked(def)
 	client, err := p.server.ClientAs("ann")
 	require.NoError(t, err)
-	in := api.SignalTokenInput{}
-	in.Body.Token, in.Body.Name, in.Body.Payload = wait.Token.Reveal(), "approve", []byte(`{}`)
-	_, err = httpclient.Call(t.Context(), client, api.SignalToken, in)
+	answer := api.SignalBody{Name: "approve", Payload: []byte(`{}`)}
+	_, err = client.SignalToken(t.Context(), wait.Token.Reveal(), answer)
 	require.Error(t, err)
-	in.Body.Payload = []byte(`{"choice":"yes"}`)
-	_, err = httpclient.Call(t.Context(), client, api.SignalToken, in)
+	answer.Payload = []byte(`{"choice":"yes"}`)
+	_, err = client.SignalToken(t.Context(), wait.Token.Reveal(), answer)
 	require.NoError(t, err)
 	require.Equal(t, []string{"ann"}, p.received(run, wait))
 	var page fabrictype.Page[fabrictype.AuditEntry]
@@ -342,7 +343,7 @@ func TestStartsWithSignalsAreAudited(t *testing.T) {
 	signal := map[string]any{"node": "approve", "name": "answer", "payload": map[string]any{"yes": true}}
 	body := map[string]any{"id": "one", "input": order{"book", 1}, "signal": signal}
 	for _, status := range []int{http.StatusCreated, http.StatusOK} {
-		got := p.raw("POST", api.Prefix+"/flows/approval/runs", "all", body)
+		got := p.raw("POST", httpapi.Prefix+"/flows/approval/runs", "all", body)
 		require.Equal(t, status, got.status, got.text)
 	}
 	var page fabrictype.Page[fabrictype.AuditEntry]

@@ -44,19 +44,16 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	in := api.StartRunInput{Flow: "doubling"}
-	in.Body.Input = []byte("21")
-	run, err := httpclient.Call(ctx, client, api.StartRun, in)
+	run, err := client.StartRun(ctx, "doubling", api.NewRun{Input: []byte("21")}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	name := api.RunName{Flow: run.Flow, Run: run.Run}
-	for _, err := range httpclient.Follow(ctx, client, api.FollowRun, api.FollowRunInput{RunName: name}) {
+	for _, err := range client.FollowRun(ctx, run.Flow, run.Run, "") {
 		if err != nil {
 			log.Fatal(err)
 		}
 	}
-	result, err := httpclient.Call(ctx, client, api.GetResult, api.GetResultInput{RunName: name})
+	result, err := client.GetResult(ctx, run.Flow, run.Run, 0)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -19,9 +19,9 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -102,7 +102,7 @@ func attempt(t testing.TB, b *enginetest.Bench, h http.Handler, r *http.Request,
 		t.Errorf("a server error: %s", describe)
 	}
 	if reply.Code >= 400 && !strings.HasPrefix(reply.Header().Get("Content-Type"), "application/problem+json") &&
-		strings.HasPrefix(r.URL.Path, api.Prefix) {
+		strings.HasPrefix(r.URL.Path, httpapi.Prefix) {
 		t.Errorf("an error that is not a problem document: %s", describe)
 	}
 	if !utf8.Valid(reply.Body.Bytes()) {
@@ -173,7 +173,7 @@ func (r requests) value(t reflect.Type, depth int) any {
 }
 
 // body is the body of a request for the operation.
-func (r requests) body(op api.Operation) []byte {
+func (r requests) body(op httpapi.Operation) []byte {
 	switch r.IntN(8) {
 	case 0:
 		return r.bytes(200)
@@ -199,14 +199,14 @@ func (r requests) body(op api.Operation) []byte {
 }
 
 // request is a request for the operation, or for something like it. The run is the one that a path names.
-func (r requests) request(op api.Operation, fill func() string) *http.Request {
+func (r requests) request(op httpapi.Operation, fill func() string) *http.Request {
 	parts := strings.Split(op.Path, "/")
 	for i, part := range parts {
 		if strings.HasPrefix(part, "{") {
 			parts[i] = url.PathEscape(fill())
 		}
 	}
-	target := api.Prefix + strings.Join(parts, "/")
+	target := httpapi.Prefix + strings.Join(parts, "/")
 	if r.IntN(3) == 0 {
 		target += "?" + url.QueryEscape(pick(r, "limit", "cursor", "after", "wait", "values", "state", "key", "flow", "by", "tag.a", r.text())) +
 			"=" + url.QueryEscape(r.text())
@@ -235,7 +235,7 @@ func (r requests) request(op api.Operation, fill func() string) *http.Request {
 
 // round sends count requests for random operations, with all rights, fewer, or none.
 func (r requests) round(t testing.TB, b *enginetest.Bench, h http.Handler, count int) {
-	operations := api.Operations()
+	operations := httpapi.Operations()
 	before := contents(t, b)
 	statuses := map[int]int{}
 	for range count {
@@ -276,7 +276,7 @@ func TestRandomRequestsLeakNothing(t *testing.T) {
 	for seed := range randseed.Trials(t, 1) {
 		for i := range uint64(600) {
 			var answers []string
-			op := pick(requests{rand.New(rand.NewPCG(seed, i))}, api.Operations()...)
+			op := pick(requests{rand.New(rand.NewPCG(seed, i))}, httpapi.Operations()...)
 			if !strings.Contains(op.Path, "{flow}/{run}") {
 				continue
 			}
@@ -305,7 +305,7 @@ func TestRandomRequestsLeakNothing(t *testing.T) {
 // FuzzRequests sends requests whose parts the fuzzer makes.
 func FuzzRequests(f *testing.F) {
 	b, h, _ := quietPlace(f, testserver.Embedded)
-	operations := api.Operations()
+	operations := httpapi.Operations()
 	for i := range operations {
 		f.Add(uint16(i), "order", "limit=1", []byte(`{"reason":"x","input":{}}`), uint8(0))
 		f.Add(uint16(i), "\xff/../%", "after=\x00", []byte("{\"\xff\":[[[["), uint8(3))
@@ -314,7 +314,7 @@ func FuzzRequests(f *testing.F) {
 	f.Fuzz(func(t *testing.T, n uint16, name, query string, body []byte, user uint8) {
 		op := operations[int(n)%len(operations)]
 		request := httptest.NewRequest(op.Method, "http://x/", bytes.NewReader(body))
-		target := api.Prefix + pathOf(op, url.PathEscape(name))
+		target := httpapi.Prefix + pathOf(op, url.PathEscape(name))
 		parsed, err := url.Parse("http://x" + target)
 		if err != nil {
 			return

@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/flowtest/runcheck"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -81,7 +82,7 @@ func TestLargeRuns(t *testing.T) {
 	require.Equal(t, nodes+1, found)
 
 	// An export has everything.
-	request, err := http.NewRequest("GET", p.url+api.Prefix+"/runs/large/one/export", nil)
+	request, err := http.NewRequest("GET", p.url+httpapi.Prefix+"/runs/large/one/export", nil)
 	require.NoError(t, err)
 	for i := 0; i < len(operator); i += 2 {
 		request.Header.Set(operator[i], operator[i+1])
@@ -92,7 +93,7 @@ func TestLargeRuns(t *testing.T) {
 	require.Equal(t, http.StatusOK, reply.StatusCode)
 	text, err := io.ReadAll(reply.Body)
 	require.NoError(t, err)
-	var exported api.ExportedRun
+	var exported httpapi.ExportedRun
 	require.NoError(t, json.Unmarshal(text, &exported))
 	var lines strings.Builder
 	for _, line := range exported.Lines {

@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server"
@@ -60,7 +61,7 @@ func TestHiddenChildRunsDoNotExist(t *testing.T) {
 		const path = "/runs/ordinary/one"
 		all := func(user string) string {
 			var text strings.Builder
-			for _, op := range api.Operations() {
+			for _, op := range httpapi.Operations() {
 				if op.Method != http.MethodGet || !op.Bound || strings.Contains(op.Path, "{key}") ||
 					strings.HasPrefix(op.Path, "/flows/") {
 					continue
@@ -83,12 +84,12 @@ func TestHiddenChildRunsDoNotExist(t *testing.T) {
 					case "get-run-graph", "get-run-layout":
 						continue // the definition of the parent has the flows within
 					}
-					got := p.raw("GET", api.Prefix+target, user, nil)
+					got := p.raw("GET", httpapi.Prefix+target, user, nil)
 					require.Less(t, got.status, 500, op.Name)
 					text.WriteString(op.Name + ": " + got.text + "\n")
 				}
 			}
-			explained := p.raw("POST", api.Prefix+"/runs/explain", user, map[string]any{"runs": []map[string]string{{"flow": "ordinary", "run": "one"}}})
+			explained := p.raw("POST", httpapi.Prefix+"/runs/explain", user, map[string]any{"runs": []map[string]string{{"flow": "ordinary", "run": "one"}}})
 			require.Equal(t, http.StatusOK, explained.status, explained.text)
 			text.WriteString("explain-runs: " + explained.text)
 			return text.String()
@@ -108,13 +109,13 @@ func TestHiddenChildRunsDoNotExist(t *testing.T) {
 		require.Len(t, theirs.Items, 3)
 		for _, w := range waits {
 			for action, body := range map[string]map[string]any{"cancel": {"reason": "x"}, "resume": {"payload": "x"}} {
-				got := p.raw("POST", api.Prefix+path+"/waits/"+w.ID+"/"+action, "bound", body)
+				got := p.raw("POST", httpapi.Prefix+path+"/waits/"+w.ID+"/"+action, "bound", body)
 				require.Equal(t, http.StatusNotFound, got.status, got.text)
 			}
-			got := p.raw("GET", api.Prefix+path+"/waits/"+w.ID+"/signals", "bound", nil)
+			got := p.raw("GET", httpapi.Prefix+path+"/waits/"+w.ID+"/signals", "bound", nil)
 			require.Equal(t, http.StatusNotFound, got.status, got.text)
 		}
-		require.Equal(t, http.StatusOK, p.raw("GET", api.Prefix+path+"/nodes/each/items", "bound", nil).status)
+		require.Equal(t, http.StatusOK, p.raw("GET", httpapi.Prefix+path+"/nodes/each/items", "bound", nil).status)
 	})
 }
 
@@ -151,14 +152,14 @@ func TestViewersSeeNoPayloads(t *testing.T) {
 
 	read := func(user string) string {
 		var text strings.Builder
-		for _, op := range api.Operations() {
+		for _, op := range httpapi.Operations() {
 			if op.Method != http.MethodGet || op.Streams || op.Name == "get-result" {
 				continue
 			}
 			path := strings.NewReplacer("{flow}", "valued", "{run}", "one", "{node}", "join", "{schedule}", "hourly", "{job}", "job",
 				"{wait}", "w", "{key}", "k").Replace(op.Path)
 			for _, query := range []string{"", "?values=true", "?format=outline", "?format=mermaid", "?format=dot", "?format=svg"} {
-				text.WriteString(p.raw("GET", api.Prefix+path+query, user, nil).text + "\n")
+				text.WriteString(p.raw("GET", httpapi.Prefix+path+query, user, nil).text + "\n")
 			}
 		}
 		return text.String()

@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/server"
 )
@@ -22,7 +23,7 @@ func TestLaneHistory(t *testing.T) {
 	t.Parallel()
 	each(t, oftenSampled, func(t *testing.T, p *place) {
 		history := func() []api.LaneSample {
-			var h api.LaneHistory
+			var h httpapi.LaneHistory
 			require.Equal(t, http.StatusOK, p.do("GET", "/lanes/default/history", nil, &h).StatusCode)
 			return h.Samples
 		}
@@ -64,7 +65,7 @@ func TestLaneHistory(t *testing.T) {
 			}
 			return ""
 		})
-		var none api.LaneHistory
+		var none httpapi.LaneHistory
 		require.Equal(t, http.StatusOK, p.do("GET", "/lanes/nobody/history", nil, &none).StatusCode)
 		require.Empty(t, none.Samples)
 	})
@@ -87,7 +88,7 @@ func TestBudgetHistory(t *testing.T) {
 		} {
 			require.NoError(t, p.client.Budget(ref).Create(t.Context(), flow.BudgetConfig{Hard: map[string]int64{"tokens": 10}}))
 			enginetest.Eventually(t, func() string {
-				var h api.BudgetHistory
+				var h httpapi.BudgetHistory
 				require.Equal(t, http.StatusOK, p.do("GET", "/budgets/models/history"+query, nil, &h).StatusCode)
 				if len(h.Samples) < 2 {
 					return "there are no two samples"

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/api"
-	"github.com/flowfabric/flowfabric-go/httpclient"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/server"
@@ -52,8 +52,8 @@ func TestHostsWithoutLogins(t *testing.T) {
 		"127.0.0.1.evil.example", "example.com", "dev.example.com", "sub.flows.example.com", "x:y:z",
 	} {
 		for _, request := range [][3]string{
-			{"POST", api.Prefix + "/flows/order/runs", input}, {"GET", api.Prefix + "/runs"},
-			{"GET", "/flow" + api.Prefix + "/runs"}, {"GET", "/"}, {"GET", "/openapi.json"}, {"GET", "/v1/executions?partition=0"},
+			{"POST", httpapi.Prefix + "/flows/order/runs", input}, {"GET", httpapi.Prefix + "/runs"},
+			{"GET", "/flow" + httpapi.Prefix + "/runs"}, {"GET", "/"}, {"GET", "/openapi.json"}, {"GET", "/v1/executions?partition=0"},
 		} {
 			status, problem := p.sendTo(host, request[0], request[1], request[2])
 			require.Equal(t, http.StatusForbidden, status, "%s %v", host, request)
@@ -70,12 +70,12 @@ func TestHostsWithoutLogins(t *testing.T) {
 		"localhost", "LocalHost:8080", "localhost.", "flow.localhost:1", "127.0.0.1", "127.0.0.2:80", "[::1]", "[::1]:8080",
 		"192.0.2.1:8080", "flows.EXAMPLE.com:443", "flows.example.com.", "a.dev.example.com", "a.b.dev.example.com",
 	} {
-		status, problem := p.sendTo(host, "POST", api.Prefix+"/flows/order/runs", input)
+		status, problem := p.sendTo(host, "POST", httpapi.Prefix+"/flows/order/runs", input)
 		require.Equal(t, http.StatusCreated, status, "%s %v", host, problem)
 	}
 	client, err := p.server.Client()
 	require.NoError(t, err)
-	_, err = httpclient.Call(t.Context(), client, api.GetServer, api.Empty{})
+	_, err = client.GetServer(t.Context())
 	require.NoError(t, err)
 }
 
@@ -83,7 +83,7 @@ func TestHostsWithoutLogins(t *testing.T) {
 func TestHostsWithLogins(t *testing.T) {
 	t.Parallel()
 	status := func(p *place) int {
-		status, _ := p.sendTo("flows.example.com", "GET", api.Prefix+"/runs", "", userHeader, "all")
+		status, _ := p.sendTo("flows.example.com", "GET", httpapi.Prefix+"/runs", "", userHeader, "all")
 		return status
 	}
 	require.Equal(t, http.StatusOK, status(newPlace(t, withProxy)))
@@ -126,7 +126,7 @@ func TestCrossOriginRequests(t *testing.T) {
 		{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"},
 		{"Origin", "https://evil.example", "Sec-Fetch-Site", ""},
 	} {
-		status, problem := p.sendTo("localhost", "POST", api.Prefix+"/flows/order/runs", `{"input":{"item":"book","count":1}}`, header...)
+		status, problem := p.sendTo("localhost", "POST", httpapi.Prefix+"/flows/order/runs", `{"input":{"item":"book","count":1}}`, header...)
 		require.Equal(t, http.StatusForbidden, status, header)
 		require.Equal(t, "cross_origin", problem.Code)
 	}

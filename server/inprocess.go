@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/httpclient"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
@@ -20,7 +20,7 @@ func (s *Server) Client() (*httpclient.Client, error) {
 // bound on its rate. It has all rights, since the program can open the engine anyway, and acts in the name of the
 // actor, which the audit log records.
 func (s *Server) ClientAs(actor string) (*httpclient.Client, error) {
-	who := login.Principal{Name: actor, Kind: login.InProcess, Rights: api.Rights()}
+	who := login.Principal{Name: actor, Kind: login.InProcess, Rights: httpapi.Rights()}
 	named := s.observe(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.operations.ServeHTTP(w, r.WithContext(login.With(r.Context(), who)))
 	}))

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -214,7 +214,7 @@ func TestJSONOfWorkersAndSchedules(t *testing.T) {
 	task := r.claim()
 	p := &place{t: t, bench: b, url: r.url, client: b.Client}
 	for fault, text := range badJSON {
-		got := p.sendText(api.Prefix+"/tasks/"+task.Token+"/complete", `{"result":`+text+`}`)
+		got := p.sendText(httpapi.Prefix+"/tasks/"+task.Token+"/complete", `{"result":`+text+`}`)
 		require.GreaterOrEqual(t, got.status, 400, fault)
 		require.Less(t, got.status, 500, fault)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -107,7 +108,7 @@ func child(t *testing.T, b *enginetest.Bench, moment string) *place {
 func (p *place) post(path string, body any, key string) (status int, reply []byte, err error) {
 	text, err := json.Marshal(body)
 	require.NoError(p.t, err)
-	request, err := http.NewRequestWithContext(p.t.Context(), "POST", p.url+api.Prefix+path, bytes.NewReader(text))
+	request, err := http.NewRequestWithContext(p.t.Context(), "POST", p.url+httpapi.Prefix+path, bytes.NewReader(text))
 	require.NoError(p.t, err)
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Idempotency-Key", key)

@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -144,7 +145,7 @@ func (p *place) do(method, path string, body, out any, header ...string) *http.R
 		require.NoError(p.t, err)
 		reader = bytes.NewReader(text)
 	}
-	request, err := http.NewRequestWithContext(p.t.Context(), method, p.url+api.Prefix+path, reader)
+	request, err := http.NewRequestWithContext(p.t.Context(), method, p.url+httpapi.Prefix+path, reader)
 	require.NoError(p.t, err)
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")

@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/httpclient"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server"
@@ -85,10 +86,9 @@ func (r *remote) next(tasks <-chan pushed) pushed {
 }
 
 func (r *remote) register(url string) {
-	in := api.RegisterPushWorkerInput{PushWorkerInput: api.PushWorkerInput{Worker: "receiver"}}
-	in.Body.URL, in.Body.Secret, in.Body.Activities = url, pushSecret, []string{"work"}
-	in.Body.Lease.Duration = time.Minute
-	_, err := httpclient.Call(r.ctx, r.client, api.RegisterPushWorker, in)
+	in := api.RegisterPushWorkerInput{URL: url, Secret: pushSecret, Activities: []string{"work"}}
+	in.Lease.Duration = time.Minute
+	_, err := r.client.RegisterPushWorker(r.ctx, "receiver", in)
 	require.NoError(r.t, err)
 }
 
@@ -117,11 +117,11 @@ func TestPush(t *testing.T) {
 		require.Equal(r.t, "go", third.task.Signals[0].Name)
 		third.with(http.StatusOK, `{"complete":{"result":5}}`)
 		r.requireResult(run, 5)
-		list, err := httpclient.Call(r.ctx, r.client, api.ListPushWorkers, api.Empty{})
+		list, err := r.client.ListPushWorkers(r.ctx)
 		require.NoError(r.t, err)
-		require.Len(r.t, list.Items, 1)
-		require.Equal(r.t, "receiver", list.Items[0].Worker)
-		require.Positive(r.t, list.Items[0].Sent)
+		require.Len(r.t, list, 1)
+		require.Equal(r.t, "receiver", list[0].Worker)
+		require.Positive(r.t, list[0].Sent)
 		r.b.Settle(r.t)
 	})
 }
@@ -155,21 +155,18 @@ func TestPushFails(t *testing.T) {
 		var failure *runtime.RunError
 		require.ErrorAs(r.t, err, &failure)
 		require.Equal(r.t, "push", failure.Failures[0].Category)
-		list, err := httpclient.Call(r.ctx, r.client, api.ListPushWorkers, api.Empty{})
+		list, err := r.client.ListPushWorkers(r.ctx)
 		require.NoError(r.t, err)
-		require.Contains(r.t, list.Items[0].Failure, "one of complete, fail and suspend")
+		require.Contains(r.t, list[0].Failure, "one of complete, fail and suspend")
 
-		_, err = httpclient.Call(r.ctx, r.client, api.RemovePushWorker,
-			api.RemovePushWorkerInput{PushWorkerInput: api.PushWorkerInput{Worker: "receiver"}})
+		err = r.client.RemovePushWorker(r.ctx, "receiver", "", "")
 		require.NoError(r.t, err)
-		_, err = httpclient.Call(r.ctx, r.client, api.RemovePushWorker,
-			api.RemovePushWorkerInput{PushWorkerInput: api.PushWorkerInput{Worker: "receiver"}})
+		err = r.client.RemovePushWorker(r.ctx, "receiver", "", "")
 		require.Equal(r.t, "push_worker_not_found", httpclient.Code(err))
-		in := api.RegisterPushWorkerInput{PushWorkerInput: api.PushWorkerInput{Worker: "receiver"}}
-		in.Body.Secret, in.Body.Activities = pushSecret, []string{"work"}
+		in := api.RegisterPushWorkerInput{Secret: pushSecret, Activities: []string{"work"}}
 		for _, url := range []string{"http://169.254.169.254/", "nonsense", "http://user@localhost/"} {
-			in.Body.URL = url
-			_, err = httpclient.Call(r.ctx, r.client, api.RegisterPushWorker, in)
+			in.URL = url
+			_, err = r.client.RegisterPushWorker(r.ctx, "receiver", in)
 			require.Equal(r.t, "push_not_allowed", httpclient.Code(err), url)
 		}
 	})
@@ -182,8 +179,8 @@ func TestPushSignature(t *testing.T) {
 	require.NoError(t, err)
 	read := func(at time.Time, signed, sent []byte, secret string) error {
 		request := httptest.NewRequestWithContext(t.Context(), "POST", "/", strings.NewReader(string(sent)))
-		request.Header.Set(api.PushTimestamp, strconv.FormatInt(at.Unix(), 10))
-		request.Header.Set(api.PushSignature, api.SignPush(secret, at, signed))
+		request.Header.Set(httpapi.PushTimestamp, strconv.FormatInt(at.Unix(), 10))
+		request.Header.Set(httpapi.PushSignature, httpapi.SignPush(secret, at, signed))
 		_, err := httpclient.PushedTask(request, pushSecret)
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/server"
 )
@@ -85,7 +86,7 @@ func TestRefusedRequestsStoreNothing(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, withPeople)
 	reading := newPlaceOf(t, p.bench, func(c *server.Config) { withPeople(c); c.ReadOnly = true })
-	for _, op := range api.Operations() {
+	for _, op := range httpapi.Operations() {
 		if op.Method == http.MethodGet {
 			continue
 		}
@@ -93,7 +94,7 @@ func TestRefusedRequestsStoreNothing(t *testing.T) {
 		if op.Right != api.View {
 			p.do(op.Method, path, map[string]any{}, nil, person("ann", "viewers", "k")...)
 		}
-		if op.Effect != api.Reads {
+		if op.Effect != httpapi.Reads {
 			reading.do(op.Method, path, map[string]any{}, nil, person("ann", "admins", "k")...)
 		} else {
 			p.do(op.Method, path, map[string]any{}, nil, person("ann", "admins", "k")...)
@@ -130,7 +131,7 @@ func TestLargeReplyIsSentOnce(t *testing.T) {
 func TestCredentialsAreNotStored(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, nil)
-	for _, op := range api.Operations() {
+	for _, op := range httpapi.Operations() {
 		if !op.Credential {
 			continue
 		}
@@ -149,9 +150,9 @@ var credentialName = regexp.MustCompile(`(?i)token|secret|credential|password|pa
 // like one has another name.
 func TestCredentialsAreMarked(t *testing.T) {
 	t.Parallel()
-	for _, op := range api.Operations() {
+	for _, op := range httpapi.Operations() {
 		found := credentialsOf(op.Output, map[reflect.Type]bool{})
-		require.Equal(t, found != "" && op.Effect != api.Reads, op.Credential, "%s: %s", op.Name, found)
+		require.Equal(t, found != "" && op.Effect != httpapi.Reads, op.Credential, "%s: %s", op.Name, found)
 	}
 }
 
@@ -196,7 +197,7 @@ func TestStoredReplyOfPurgedRun(t *testing.T) {
 		var problem api.Problem
 		require.Equal(t, http.StatusGone, p.do("POST", "/flows/order/runs", one, &problem, ann("k")...).StatusCode)
 		require.Equal(t, "run_purged", problem.Code)
-		var started api.StartedRuns
+		var started httpapi.StartedRuns
 		reply := p.do("POST", "/flows/order/runs/batch", many, &started, ann("m")...)
 		require.Equal(t, "true", reply.Header.Get("Idempotent-Replayed"))
 		require.Equal(t, "run_purged", started.Runs[0].Problem.Code)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/httpclient"
 )
 
@@ -33,7 +32,7 @@ func TestClientReusesConnections(t *testing.T) {
 	client, err := httpclient.New(listener.URL, httpclient.Config{HTTPClient: listener.Client()})
 	require.NoError(t, err)
 	for range 5 {
-		info, err := httpclient.Call(t.Context(), client, api.GetServer, api.Empty{})
+		info, err := client.GetServer(t.Context())
 		require.NoError(t, err)
 		require.Len(t, info.Version, 10_000)
 	}

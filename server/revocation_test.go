@@ -83,11 +83,11 @@ func TestClaimsEndWithTheirToken(t *testing.T) {
 		worker := p.as("ci", api.WorkerRole, "")
 		ended := make(chan error, 1)
 		go func() {
-			var in api.ClaimTaskInput
-			in.Body.Worker, in.Body.Activities, in.Body.Wait.Duration = "w", []string{"nothing"}, 30*time.Second
+			in := api.ClaimTaskInput{Worker: "w", Activities: []string{"nothing"}}
+			in.Wait.Duration = 30 * time.Second
 			c, err := httpclient.New(p.url, httpclient.Config{Token: worker.token})
 			if err == nil {
-				_, err = httpclient.Call(enginetest.Context(t), c, api.ClaimTask, in)
+				_, err = c.ClaimTask(enginetest.Context(t), in)
 			}
 			ended <- err
 		}()
@@ -109,12 +109,11 @@ func TestRegistrationsEndWithTheirToken(t *testing.T) {
 		r.register(r.receiver)
 		run := r.start(4)
 		sent := r.next(tasks)
-		_, err := httpclient.Call(r.ctx, admin, api.DeleteToken, api.TokenNameInput{Token: "ci"})
-		require.NoError(r.t, err)
+		require.NoError(r.t, admin.DeleteToken(r.ctx, "ci"))
 		enginetest.Eventually(r.t, func() string {
-			list, err := httpclient.Call(r.ctx, admin, api.ListPushWorkers, api.Empty{})
+			list, err := admin.ListPushWorkers(r.ctx)
 			require.NoError(r.t, err)
-			return map[bool]string{false: "it is registered"}[len(list.Items) == 0]
+			return map[bool]string{false: "it is registered"}[len(list) == 0]
 		})
 		select {
 		case sent.answer <- pushAnswer{http.StatusOK, `{"complete":{"result":5}}`}:
@@ -136,24 +135,21 @@ func TestAdministratorsRemoveRegistrations(t *testing.T) {
 		admin, other := r.client, r.addToken("other")
 		r.client = r.addToken("ci")
 		r.register(r.receiver)
-		list, err := httpclient.Call(r.ctx, admin, api.ListPushWorkers, api.Empty{})
+		list, err := admin.ListPushWorkers(r.ctx)
 		require.NoError(r.t, err)
-		require.Len(r.t, list.Items, 1)
-		require.Equal(r.t, "ci", list.Items[0].Principal)
-		named := api.RemovePushWorkerInput{
-			PushWorkerInput: api.PushWorkerInput{Worker: list.Items[0].Worker},
-			Principal:       list.Items[0].Principal, Login: list.Items[0].Login,
-		}
-		_, err = httpclient.Call(r.ctx, other, api.RemovePushWorker, named)
+		require.Len(r.t, list, 1)
+		require.Equal(r.t, "ci", list[0].Principal)
+		worker, principal, login := list[0].Worker, list[0].Principal, list[0].Login
+		err = other.RemovePushWorker(r.ctx, worker, principal, login)
 		require.Equal(r.t, "forbidden", httpclient.Code(err))
-		_, err = httpclient.Call(r.ctx, admin, api.RemovePushWorker, named)
+		err = admin.RemovePushWorker(r.ctx, worker, principal, login)
 		require.NoError(r.t, err)
-		entries, err := httpclient.Call(r.ctx, admin, api.ListAudit, api.ListAuditInput{Action: "remove_push_worker"})
+		entries, err := admin.ListAudit(r.ctx, api.ListAuditInput{Action: "remove_push_worker"})
 		require.NoError(r.t, err)
 		require.Len(r.t, entries.Items, 1)
 		require.Equal(r.t, "ci", entries.Items[0].Name)
-		require.Contains(r.t, entries.Items[0].Detail, named.Worker)
-		_, err = httpclient.Call(r.ctx, admin, api.RemovePushWorker, named)
+		require.Contains(r.t, entries.Items[0].Detail, worker)
+		err = admin.RemovePushWorker(r.ctx, worker, principal, login)
 		require.Equal(r.t, "push_worker_not_found", httpclient.Code(err))
 	}, withTokens)
 }

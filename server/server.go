@@ -19,6 +19,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/console"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/internal/netbound"
 	"github.com/flowfabric/flowfabric-go/server/internal/contract"
 	"github.com/flowfabric/flowfabric-go/server/internal/inbound"
@@ -127,8 +128,8 @@ func (s *Server) routes(operations *http.ServeMux, contracted *contract.Handler)
 	crossOrigin.SetDenyHandler(http.HandlerFunc(denyCrossOrigin))
 	s.operations = withProblems(operations)
 	mux := http.NewServeMux()
-	mux.HandleFunc(api.Prefix, notFound)
-	mux.Handle(api.Prefix+"/", crossOrigin.Handler(s.identify(s.limitRate(s.operations))))
+	mux.HandleFunc(httpapi.Prefix, notFound)
+	mux.Handle(httpapi.Prefix+"/", crossOrigin.Handler(s.identify(s.limitRate(s.operations))))
 	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/openapi+json")
 		_, _ = w.Write(s.document)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 )
 
 func TestStartAndResult(t *testing.T) {
@@ -94,7 +95,7 @@ func TestFollowRun(t *testing.T) {
 	t.Parallel()
 	each(t, nil, func(t *testing.T, p *place) {
 		p.start("order", "one", order{"book", 1})
-		request, err := http.NewRequestWithContext(t.Context(), "GET", p.url+api.Prefix+"/runs/order/one/events", nil)
+		request, err := http.NewRequestWithContext(t.Context(), "GET", p.url+httpapi.Prefix+"/runs/order/one/events", nil)
 		require.NoError(t, err)
 		request.Header.Set("Accept", "text/event-stream")
 		reply, err := http.DefaultClient.Do(request)
@@ -114,9 +115,9 @@ func TestFollowRun(t *testing.T) {
 		require.Greater(t, len(ids), 2)
 
 		var items []fabrictype.Event
-		for page := (api.Events[fabrictype.Event]{Next: ids[0]}); !page.End; {
+		for page := (httpapi.Events[fabrictype.Event]{Next: ids[0]}); !page.End; {
 			after := page.Next
-			page = api.Events[fabrictype.Event]{}
+			page = httpapi.Events[fabrictype.Event]{}
 			p.do("GET", "/runs/order/one/events?wait=5s", nil, &page, "Last-Event-ID", after)
 			items = append(items, page.Items...)
 		}

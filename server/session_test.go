@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/internal/serverstore"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/server"
@@ -66,7 +67,7 @@ func TestSessionsAreListedAndEnded(t *testing.T) {
 		require.NotEqual(t, seen, page.Items[0].ID)
 
 		follow := func(client *http.Client) *bufio.Reader {
-			request, err := http.NewRequestWithContext(enginetest.Context(t), "GET", p.url+api.Prefix+"/feed", nil)
+			request, err := http.NewRequestWithContext(enginetest.Context(t), "GET", p.url+httpapi.Prefix+"/feed", nil)
 			require.NoError(t, err)
 			request.Header.Set("Accept", "text/event-stream")
 			reply, err := client.Do(request)

@@ -94,10 +94,10 @@ func TestRequestOutlastsBodyTimeout(t *testing.T) {
 		address, _ := p.serve()
 		c, err := httpclient.New("http://"+address, httpclient.Config{})
 		require.NoError(t, err)
-		var in api.ClaimTaskInput
-		in.Body.Worker, in.Body.Activities, in.Body.Wait.Duration = "w", []string{"nothing"}, time.Second
+		in := api.ClaimTaskInput{Worker: "w", Activities: []string{"nothing"}}
+		in.Wait.Duration = time.Second
 		begun := time.Now()
-		claimed, err := httpclient.Call(enginetest.Context(t), c, api.ClaimTask, in)
+		claimed, err := c.ClaimTask(enginetest.Context(t), in)
 		require.NoError(t, err)
 		require.Nil(t, claimed.Task)
 		require.GreaterOrEqual(t, time.Since(begun), time.Second)

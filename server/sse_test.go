@@ -18,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -82,7 +83,7 @@ func TestListenersShareOneReader(t *testing.T) {
 			group.Go(func() {
 				var once sync.Once
 				defer once.Do(waiting.Done)
-				request, err := http.NewRequestWithContext(t.Context(), "GET", p.url+api.Prefix+"/runs/approval/one/events", nil)
+				request, err := http.NewRequestWithContext(t.Context(), "GET", p.url+httpapi.Prefix+"/runs/approval/one/events", nil)
 				if failures[i] = err; err != nil {
 					return
 				}
@@ -174,7 +175,7 @@ func TestTrimmedLog(t *testing.T) {
 	t.Parallel()
 	each(t, nil, func(t *testing.T, p *place) {
 		p.start("approval", "one", order{"book", 1})
-		var page api.Events[fabrictype.Event]
+		var page httpapi.Events[fabrictype.Event]
 		p.do("GET", "/runs/approval/one/events?wait=30s&limit=1", nil, &page)
 		require.Len(t, page.Items, 1)
 		id := keyspace.FlowIDFor("default", "approval", "one")

@@ -15,9 +15,12 @@ const book = `{"item":"book","count":1}`
 // startBody starts a run by a body in JSON, and returns the reply or the code of the problem.
 func startBody(t *testing.T, c *httpclient.Client, flow, body string) (*api.StartedRun, string) {
 	t.Helper()
-	in := api.StartRunInput{Flow: flow}
-	require.NoError(t, json.Unmarshal([]byte(body), &in.Body))
-	run, err := httpclient.Call(t.Context(), c, api.StartRun, in)
+	var in struct {
+		api.NewRun
+		Signal *api.StartSignal `json:"signal"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(body), &in))
+	run, err := c.StartRun(t.Context(), flow, in.NewRun, in.Signal)
 	return run, httpclient.Code(err)
 }
 
@@ -46,7 +49,7 @@ func TestStartsOfKeys(t *testing.T) {
 		require.Equal(t, open.Run, joined.Run)
 		require.True(t, joined.Existed)
 		queued := must("approval", of(`"key":{"key":"ada","when_taken":"queue"}`))
-		d, err := httpclient.Call(t.Context(), c, api.GetRun, api.GetRunInput{RunName: api.RunName{Flow: "approval", Run: queued.Run}})
+		d, err := c.GetRun(t.Context(), "approval", queued.Run, api.GetRunInput{})
 		require.NoError(t, err)
 		require.Equal(t, 1, d.QueuePlace)
 		refused("invalid", "approval", of(`"key":{"key":"ada"},"id":"mine"`))
@@ -61,9 +64,7 @@ func TestStartsOfKeys(t *testing.T) {
 		second := must("approval", `{"input":{"item":"pen","count":2},"debounce":{"key":"d","quiet":"1h"}}`)
 		require.Equal(t, first.Run, second.Run)
 		require.True(t, second.Existed)
-		d, err = httpclient.Call(t.Context(), c, api.GetRun, api.GetRunInput{
-			RunName: api.RunName{Flow: "approval", Run: first.Run}, Values: true,
-		})
+		d, err = c.GetRun(t.Context(), "approval", first.Run, api.GetRunInput{Values: true})
 		require.NoError(t, err)
 		require.JSONEq(t, `{"item":"pen","count":2}`, string(d.Input.JSON))
 
@@ -84,26 +85,25 @@ func TestStartsOfManyRuns(t *testing.T) {
 	t.Parallel()
 	each(t, nil, func(t *testing.T, p *place) {
 		c := p.http("")
-		in := api.StartRunsInput{Flow: "approval"}
 		body := `{"runs":[{"id":"a","input":` + book + `},{"id":"b","input":{"item":7}},{"id":"..","input":` + book + `},
 			{"id":"c","input":` + book + `,"delay":"1h","start_at":"2030-01-01T00:00:00Z"},{"id":"a","input":` + book + `}]}`
-		require.NoError(t, json.Unmarshal([]byte(body), &in.Body))
-		out, err := httpclient.Call(t.Context(), c, api.StartRuns, in)
+		var in struct{ Runs []api.NewRun }
+		require.NoError(t, json.Unmarshal([]byte(body), &in))
+		out, err := c.StartRuns(t.Context(), "approval", in.Runs)
 		require.NoError(t, err)
-		require.Len(t, out.Runs, 5)
-		require.Nil(t, out.Runs[0].Problem)
-		require.Equal(t, "a", out.Runs[0].Run)
+		require.Len(t, out, 5)
+		require.Nil(t, out[0].Problem)
+		require.Equal(t, "a", out[0].Run)
 		for _, i := range []int{1, 2, 3} {
-			require.NotNil(t, out.Runs[i].Problem, i)
-			require.Equal(t, "invalid", out.Runs[i].Problem.Code)
+			require.NotNil(t, out[i].Problem, i)
+			require.Equal(t, "invalid", out[i].Problem.Code)
 		}
-		require.Nil(t, out.Runs[4].Problem)
-		require.True(t, out.Runs[0].Existed != out.Runs[4].Existed)
-		again, err := httpclient.Call(t.Context(), c, api.StartRuns, in)
+		require.Nil(t, out[4].Problem)
+		require.True(t, out[0].Existed != out[4].Existed)
+		again, err := c.StartRuns(t.Context(), "approval", in.Runs)
 		require.NoError(t, err)
-		require.True(t, again.Runs[0].Existed)
-		in.Flow = "nobody"
-		_, err = httpclient.Call(t.Context(), c, api.StartRuns, in)
+		require.True(t, again[0].Existed)
+		_, err = c.StartRuns(t.Context(), "nobody", in.Runs)
 		require.Equal(t, "flow_not_published", httpclient.Code(err))
 	})
 }

@@ -13,30 +13,20 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/httpclient"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-func inputOf(t *api.Task) api.TaskInput { return api.TaskInput{Task: t.Token} }
-
 func (r *remote) step(t *api.Task, name, result string) (*api.Step, error) {
-	in := api.RecordStepInput{StepInput: api.StepInput{TaskInput: inputOf(t), Step: name}}
-	in.Body.Result = json.RawMessage(result)
-	return httpclient.Call(r.ctx, r.client, api.RecordStep, in)
+	return r.client.RecordStep(r.ctx, t.Token, name, json.RawMessage(result))
 }
 
 func (r *remote) logs(t *api.Task, lines ...api.TaskLine) error {
-	in := api.AppendLogsInput{TaskInput: inputOf(t)}
-	in.Body.Lines = lines
-	_, err := httpclient.Call(r.ctx, r.client, api.AppendLogs, in)
-	return err
+	return r.client.AppendLogs(r.ctx, t.Token, lines)
 }
 
-func (r *remote) use(t *api.Task, key string, usage map[string]int64) (*api.ReportedUsage, error) {
-	in := api.ReportUsageInput{TaskInput: inputOf(t)}
-	in.Body.Usage, in.Body.Key = usage, key
-	return httpclient.Call(r.ctx, r.client, api.ReportUsage, in)
+func (r *remote) use(t *api.Task, key string, usage map[string]int64) (*api.ExceededBudget, error) {
+	return r.client.ReportUsage(r.ctx, t.Token, usage, key)
 }
 
 func requireCode(t *testing.T, err error, code string) {
@@ -85,7 +75,7 @@ func TestStepsOfTask(t *testing.T) {
 		run := r.start(1, activity.Retry(activity.RetryPolicy{First: time.Millisecond, Attempts: 2}))
 		task := r.claim()
 		get := func(task *api.Task, name string) (*api.Step, error) {
-			return httpclient.Call(r.ctx, r.client, api.GetStep, api.StepInput{TaskInput: inputOf(task), Step: name})
+			return r.client.GetStep(r.ctx, task.Token, name)
 		}
 		none, err := get(task, "charge")
 		require.NoError(t, err)
@@ -115,8 +105,7 @@ func TestStepsOfTask(t *testing.T) {
 		requireCode(t, err, "invalid")
 		_, err = r.step(second, "large", `"`+strings.Repeat("x", 1<<20)+`"`)
 		requireCode(t, err, "too_large")
-		_, err = httpclient.Call(r.ctx, r.as("two").client, api.GetStep,
-			api.StepInput{TaskInput: api.TaskInput{Task: "unknown"}, Step: "charge"})
+		_, err = r.as("two").client.GetStep(r.ctx, "unknown", "charge")
 		requireCode(t, err, "lease_lost")
 		require.NoError(t, r.complete(second, "2"))
 		r.requireResult(run, 2)
@@ -152,11 +141,11 @@ func TestUsageOfTask(t *testing.T) {
 		for range 2 {
 			fits, err := r.use(task, "call-1", map[string]int64{"cents": 4})
 			require.NoError(t, err)
-			require.Nil(t, fits.Exceeded)
+			require.Nil(t, fits)
 		}
 		over, err := r.use(task, "call-2", map[string]int64{"cents": 7})
 		require.NoError(t, err)
-		require.Equal(t, &api.ExceededBudget{Budget: "money", Dimension: "cents", Asked: 7, Spent: 4, Hard: 10}, over.Exceeded)
+		require.Equal(t, &api.ExceededBudget{Budget: "money", Dimension: "cents", Asked: 7, Spent: 4, Hard: 10}, over)
 		_, err = r.use(task, "", map[string]int64{"euros": 1})
 		requireCode(t, err, "invalid")
 		_, err = r.use(task, "", map[string]int64{"cents": -1})

@@ -44,16 +44,14 @@ func BenchmarkTaskOverHTTP(b *testing.B) {
 		}
 	}
 	var claim api.ClaimTaskInput
-	claim.Body.Worker, claim.Body.Activities, claim.Body.Wait.Duration = "bench", []string{"work"}, 10e9
+	claim.Worker, claim.Activities, claim.Wait.Duration = "bench", []string{"work"}, 10e9
 	b.ResetTimer()
 	for range b.N {
-		claimed, err := httpclient.Call(ctx, remote, api.ClaimTask, claim)
+		claimed, err := remote.ClaimTask(ctx, claim)
 		if err != nil || claimed.Task == nil {
 			b.Fatal("no task", err)
 		}
-		in := api.CompleteTaskInput{TaskInput: api.TaskInput{Task: claimed.Task.Token}}
-		in.Body.Result = json.RawMessage("1")
-		if _, err := httpclient.Call(ctx, remote, api.CompleteTask, in); err != nil {
+		if err := remote.CompleteTask(ctx, claimed.Task.Token, json.RawMessage("1")); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/httpclient"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -55,9 +56,8 @@ func newRemote(t *testing.T, b *enginetest.Bench, name string, configure ...func
 // addToken returns a client with a new token for a worker.
 func (r *remote) addToken(name string) *httpclient.Client {
 	r.t.Helper()
-	var in api.CreateTokenInput
-	in.Body.Name, in.Body.Role, in.Body.Rights = name, api.WorkerRole, []api.Right{}
-	created, err := httpclient.Call(r.ctx, r.client, api.CreateToken, in)
+	created, err := r.client.CreateToken(r.ctx,
+		api.CreateTokenInput{Name: name, Role: api.WorkerRole, Rights: []api.Right{}})
 	require.NoError(r.t, err)
 	client, err := httpclient.New(r.url, httpclient.Config{Token: created.Text})
 	require.NoError(r.t, err)
@@ -73,10 +73,10 @@ func (r *remote) as(name string) *remote {
 
 // tryClaim makes one call.
 func (r *remote) tryClaim(wait time.Duration) (*api.ClaimedTask, error) {
-	var in api.ClaimTaskInput
-	in.Body.Worker, in.Body.Activities = r.name, []string{"work"}
-	in.Body.Wait.Duration, in.Body.Lease.Duration = wait, r.lease
-	return httpclient.Call(r.ctx, r.client, api.ClaimTask, in)
+	return r.client.ClaimTask(r.ctx, api.ClaimTaskInput{
+		Worker: r.name, Activities: []string{"work"},
+		Wait: fabrictype.Duration{Duration: wait}, Lease: fabrictype.Duration{Duration: r.lease},
+	})
 }
 
 // claim waits for a task.
@@ -94,19 +94,16 @@ func (r *remote) claim() *api.Task {
 }
 
 func (r *remote) complete(t *api.Task, result string) error {
-	in := api.CompleteTaskInput{TaskInput: api.TaskInput{Task: t.Token}}
-	in.Body.Result = json.RawMessage(result)
-	_, err := httpclient.Call(r.ctx, r.client, api.CompleteTask, in)
-	return err
+	return r.client.CompleteTask(r.ctx, t.Token, json.RawMessage(result))
 }
 
-func (r *remote) fail(t *api.Task, body api.FailTaskBody) (*api.FailedTask, error) {
-	return httpclient.Call(r.ctx, r.client, api.FailTask,
-		api.FailTaskInput{TaskInput: api.TaskInput{Task: t.Token}, Body: body})
+// fail reports a failure, and returns whether another attempt follows.
+func (r *remote) fail(t *api.Task, failure api.FailTaskBody) (bool, error) {
+	return r.client.FailTask(r.ctx, t.Token, failure)
 }
 
 func (r *remote) renew(t *api.Task) (*api.RenewedTask, error) {
-	return httpclient.Call(r.ctx, r.client, api.RenewTask, api.TaskInput{Task: t.Token})
+	return r.client.RenewTask(r.ctx, t.Token)
 }
 
 // start starts a run of one node, whose activity is work.
@@ -153,16 +150,12 @@ func TestTaskOverHTTP(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, api.TaskHeld, renewed.State)
 
-		progress := api.ReportProgressInput{TaskInput: api.TaskInput{Task: task.Token}}
-		progress.Body.Percent, progress.Body.Message = 50, "half"
-		_, err = httpclient.Call(r.ctx, r.client, api.ReportProgress, progress)
-		require.NoError(t, err)
-		frames, text := api.AppendFramesInput{TaskInput: api.TaskInput{Task: task.Token}}, "hello"
-		frames.Body.Frames = []api.TaskFrame{{Kind: "line", Text: &text}, {Kind: "point", JSON: json.RawMessage(`{"x":1}`)}}
-		_, err = httpclient.Call(r.ctx, r.client, api.AppendFrames, frames)
-		require.NoError(t, err)
-		frames.Body.Frames[0].JSON = json.RawMessage(`1`)
-		_, err = httpclient.Call(r.ctx, r.client, api.AppendFrames, frames)
+		require.NoError(t, r.client.ReportProgress(r.ctx, task.Token, 50, "half"))
+		text := "hello"
+		frames := []api.TaskFrame{{Kind: "line", Text: &text}, {Kind: "point", JSON: json.RawMessage(`{"x":1}`)}}
+		require.NoError(t, r.client.AppendFrames(r.ctx, task.Token, frames))
+		frames[0].JSON = json.RawMessage(`1`)
+		err = r.client.AppendFrames(r.ctx, task.Token, frames)
 		require.Equal(t, "invalid", httpclient.Code(err), "either json or text")
 
 		require.NoError(t, r.complete(task, "5"))
@@ -171,10 +164,8 @@ func TestTaskOverHTTP(t *testing.T) {
 		require.Equal(t, "task_settled", httpclient.Code(err))
 		r.requireResult(run, 5)
 
-		name := api.RunName{Flow: "remote", Run: run.ID()}
 		var kinds []string
-		in := api.FollowFramesInput{NodeName: api.NodeName{RunName: name, Node: "only"}}
-		for frame, err := range httpclient.Follow(r.ctx, r.client, api.FollowFrames, in) {
+		for frame, err := range r.client.FollowFrames(r.ctx, "remote", run.ID(), "only", "", false) {
 			require.NoError(t, err)
 			kinds = append(kinds, frame.Kind)
 		}
@@ -189,9 +180,9 @@ func TestTaskOverHTTPFails(t *testing.T) {
 		policy := activity.Retry(activity.RetryPolicy{Attempts: 3, First: time.Millisecond, Factor: 1})
 		run := r.start(1, policy)
 		first := r.claim()
-		failed, err := r.fail(first, api.FailTaskBody{Reason: "the disk is full"})
+		retries, err := r.fail(first, api.FailTaskBody{Reason: "the disk is full"})
 		require.NoError(t, err)
-		require.True(t, failed.Retries)
+		require.True(t, retries)
 		second := r.claim()
 		require.Equal(t, 2, second.Attempt)
 		require.NotEqual(t, first.Token, second.Token)
@@ -199,12 +190,12 @@ func TestTaskOverHTTPFails(t *testing.T) {
 		r.requireResult(run, 7)
 
 		run = r.start(2, policy)
-		failed, err = r.fail(r.claim(), api.FailTaskBody{
+		retries, err = r.fail(r.claim(), api.FailTaskBody{
 			Reason: "no such file", Category: "input", NonRetryable: true,
 			Details: []api.TaskDetail{{Name: "files.missing", Value: json.RawMessage(`{"path":"a"}`)}},
 		})
 		require.NoError(t, err)
-		require.False(t, failed.Retries)
+		require.False(t, retries)
 		_, err = run.Result(r.ctx)
 		var failure *runtime.RunError
 		require.ErrorAs(t, err, &failure)
@@ -221,20 +212,17 @@ func TestTaskOverHTTPSuspends(t *testing.T) {
 	onEngines(t, func(t *testing.T, r *remote) {
 		run := r.start(1)
 		task := r.claim()
-		in := api.SuspendTaskInput{TaskInput: api.TaskInput{Task: task.Token}}
-		in.Body.Signals, in.Body.OnTimeout = []string{"go"}, "fail"
-		_, err := httpclient.Call(r.ctx, r.client, api.SuspendTask, in)
+		in := api.SuspendTaskBody{Signals: []string{"go"}, OnTimeout: "fail"}
+		_, err := r.client.SuspendTask(r.ctx, task.Token, in)
 		require.Equal(t, "invalid", httpclient.Code(err), "on_timeout needs a timeout")
-		in.Body.OnTimeout = ""
-		suspended, err := httpclient.Call(r.ctx, r.client, api.SuspendTask, in)
+		in.OnTimeout = ""
+		suspended, err := r.client.SuspendTask(r.ctx, task.Token, in)
 		require.NoError(t, err)
-		again, err := httpclient.Call(r.ctx, r.client, api.SuspendTask, in)
+		again, err := r.client.SuspendTask(r.ctx, task.Token, in)
 		require.NoError(t, err)
 		require.Equal(t, suspended, again)
 
-		var signal api.SignalTokenInput
-		signal.Body.Token, signal.Body.Name, signal.Body.Payload = suspended.Token, "go", json.RawMessage(`{"n":8}`)
-		_, err = httpclient.Call(r.ctx, r.client, api.SignalToken, signal)
+		_, err = r.client.SignalToken(r.ctx, suspended, api.SignalBody{Name: "go", Payload: json.RawMessage(`{"n":8}`)})
 		require.NoError(t, err)
 		other := r.as("two")
 		resumed := other.claim()
@@ -316,8 +304,7 @@ func TestWorkerOverHTTPDrains(t *testing.T) {
 		claimed, err := r.tryClaim(30 * time.Second)
 		require.NoError(t, err)
 		require.NotNil(t, claimed.Task)
-		_, err = httpclient.Call(r.ctx, r.client, api.DrainWorker, api.WorkerInput{Worker: claimed.Instance})
-		require.NoError(t, err)
+		require.NoError(t, r.client.DrainWorker(r.ctx, claimed.Instance))
 		enginetest.Eventually(t, func() string {
 			if _, err := r.tryClaim(time.Millisecond); httpclient.Code(err) != "worker_draining" {
 				return "the worker claims"
@@ -363,34 +350,28 @@ func TestRightToWork(t *testing.T) {
 	const secret = "a secret of the administrator"
 	p := newPlace(t, func(c *server.Config) { c.Tokens, c.AdminToken = true, secret })
 	create := func(name string, role api.Role) *httpclient.Client {
-		in := api.CreateTokenInput{}
-		in.Body.Name, in.Body.Role = name, role
-		created, err := httpclient.Call(t.Context(), p.http(secret), api.CreateToken, in)
+		created, err := p.http(secret).CreateToken(t.Context(), api.CreateTokenInput{Name: name, Role: role})
 		require.NoError(t, err)
 		return p.http(created.Text)
 	}
-	var in api.ClaimTaskInput
-	in.Body.Worker, in.Body.Activities = "w", []string{"remote-only"}
-	_, err := httpclient.Call(t.Context(), create("vera", api.Operator), api.ClaimTask, in)
+	in := api.ClaimTaskInput{Worker: "w", Activities: []string{"remote-only"}}
+	_, err := create("vera", api.Operator).ClaimTask(t.Context(), in)
 	require.Equal(t, "forbidden", httpclient.Code(err))
 	one, two := create("one", api.WorkerRole), create("two", api.WorkerRole)
-	_, err = httpclient.Call(t.Context(), one, api.ListRuns, api.ListRunsInput{})
+	_, err = one.ListRuns(t.Context(), nil, api.Paging{})
 	require.Equal(t, "forbidden", httpclient.Code(err), "a worker can do nothing else")
 	run, err := runtime.Do(t.Context(), p.client, activity.Declare[int, int]("remote-only"), 1)
 	require.NoError(t, err)
-	in.Body.Wait.Duration = 30 * time.Second
-	claimed, err := httpclient.Call(t.Context(), one, api.ClaimTask, in)
+	in.Wait.Duration = 30 * time.Second
+	claimed, err := one.ClaimTask(t.Context(), in)
 	require.NoError(t, err)
-	done := api.CompleteTaskInput{TaskInput: api.TaskInput{Task: claimed.Task.Token}}
-	done.Body.Result = json.RawMessage("2")
-	_, err = httpclient.Call(t.Context(), two, api.CompleteTask, done)
+	err = two.CompleteTask(t.Context(), claimed.Task.Token, json.RawMessage("2"))
 	require.Equal(t, "lease_lost", httpclient.Code(err))
-	_, err = httpclient.Call(t.Context(), one, api.CompleteTask, done)
-	require.NoError(t, err)
+	require.NoError(t, one.CompleteTask(t.Context(), claimed.Task.Token, json.RawMessage("2")))
 	out, err := run.Result(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 2, out)
-	in.Body.Activities, in.Body.Lease.Duration = []string{"no name"}, time.Second
-	_, err = httpclient.Call(t.Context(), one, api.ClaimTask, in)
+	in.Activities, in.Lease.Duration = []string{"no name"}, time.Second
+	_, err = one.ClaimTask(t.Context(), in)
 	require.Equal(t, "invalid", httpclient.Code(err))
 }

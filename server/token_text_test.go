@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/server/internal/service"
 )
@@ -23,7 +24,7 @@ func TestTokenTextIsNotStored(t *testing.T) {
 	create := func(key string) *httptest.ResponseRecorder {
 		body, err := json.Marshal(map[string]any{"name": "ci" + key, "role": "admin"})
 		require.NoError(t, err)
-		r := httptest.NewRequest(http.MethodPost, api.Prefix+api.CreateToken.Path, bytes.NewReader(body))
+		r := httptest.NewRequest(http.MethodPost, httpapi.Prefix+httpapi.CreateToken.Path, bytes.NewReader(body))
 		r.RemoteAddr = "127.0.0.1:1"
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set(userHeader, "all")

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 )
 
 // gone is the writer of a reply whose client has left.
@@ -29,10 +29,10 @@ func TestUnwrittenReplyIsNotAPanic(t *testing.T) {
 	defer cancel()
 	for _, ctx := range []context.Context{t.Context(), expired} {
 		for _, path := range []string{"/runs", "/server", "/runs/order/none", "/nosuch"} {
-			request := httptest.NewRequestWithContext(ctx, "GET", "http://localhost"+api.Prefix+path, nil)
+			request := httptest.NewRequestWithContext(ctx, "GET", "http://localhost"+httpapi.Prefix+path, nil)
 			p.server.Handler().ServeHTTP(gone{httptest.NewRecorder()}, request)
 		}
-		request := httptest.NewRequestWithContext(ctx, "POST", "http://localhost"+api.Prefix+"/flows/order/runs", strings.NewReader("{"))
+		request := httptest.NewRequestWithContext(ctx, "POST", "http://localhost"+httpapi.Prefix+"/flows/order/runs", strings.NewReader("{"))
 		p.server.Handler().ServeHTTP(gone{httptest.NewRecorder()}, request)
 	}
 	require.NotContains(t, p.log.String(), "panic")

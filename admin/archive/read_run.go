@@ -123,7 +123,7 @@ func addEvents(ctx context.Context, ref *runtime.RunRef, add func(line) error) e
 		return err
 	}
 	for e, err := range ref.Watch(ctx, "") {
-		if errors.Is(err, &runtime.EventsLostError{}) {
+		if errors.Is(err, &fabrictype.EventsLostError{}) {
 			if err := add(line{EventsLost: true}); err != nil {
 				return err
 			}

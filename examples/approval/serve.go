@@ -33,8 +33,10 @@ const answersPath = "/answer"
 func serveCommand(ctx context.Context, p program, o options) error {
 	return withEngine(ctx, p, o, func(engine *runtime.Engine, client *runtime.Client) error {
 		links := linksPage{client}
-		answers, err := approvals.New(client, approvals.Title("Deployments"), approvals.Question(links.question),
-			approvals.Logger(slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))))
+		answers, err := approvals.New(client, approvals.Config{
+			Title: "Deployments", Question: links.question,
+			Logger: slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		})
 		if err != nil {
 			return err
 		}

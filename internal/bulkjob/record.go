@@ -80,9 +80,3 @@ func readProgress(data []byte) (p progress, err error) {
 	}
 	return p, err
 }
-
-// ReadProgress reads the public part of a stored progress.
-func ReadProgress(data []byte) (fabrictype.BulkProgress, error) {
-	p, err := readProgress(data)
-	return p.BulkProgress, err
-}

@@ -5,9 +5,18 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
+
+// CheckScope returns an error that wraps [engine.ErrInvalid] unless the scope is one.
+func CheckScope(s fabrictype.RerunScope) error {
+	if ScopeOf(s).Node != "" || s == fabrictype.RerunFailed || s == fabrictype.RerunAll {
+		return nil
+	}
+	return engine.Invalid("scope %q: must be RerunFailed, RerunAll, or RerunFrom with the name of a node", string(s))
+}
 
 // Rerun runs the nodes of a scope of a run that is over again. Unless request is empty, a call that repeats it for the
 // same run has no further effect. Its error wraps [engine.ErrRunOpen], [engine.ErrRunNotFound],

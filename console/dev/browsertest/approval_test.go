@@ -32,10 +32,12 @@ func TestApprovalLink(t *testing.T) {
 	await(t, run.RunRef, "review", "suspended")
 	waits, err := run.Waitpoints(t.Context())
 	require.NoError(t, err)
-	links, err := approvals.New(p.client, approvals.Title("Releases"),
-		approvals.Question(func(*http.Request, activity.Token) string {
+	links, err := approvals.New(p.client, approvals.Config{
+		Title: "Releases",
+		Question: func(*http.Request, activity.Token) string {
 			return "Version 2 is on the test machines since yesterday. May it go live?"
-		}))
+		},
+	})
 	require.NoError(t, err)
 	site := httptest.NewServer(http.StripPrefix("/a/b", links))
 	t.Cleanup(func() { site.CloseClientConnections(); site.Close() })

@@ -146,9 +146,7 @@ func TestInboxOfAViewer(t *testing.T) {
 	p.settled(t, "CLM-1")
 	c, err := httpclient.New(p.url, httpclient.Config{Token: admin})
 	require.NoError(t, err)
-	var in api.CreateTokenInput
-	in.Body.Name, in.Body.Role, in.Body.Flows = "some", api.Viewer, "claims.*"
-	some, err := httpclient.Call(t.Context(), c, api.CreateToken, in)
+	some, err := c.CreateToken(t.Context(), api.CreateTokenInput{Name: "some", Role: api.Viewer, Flows: "claims.*"})
 	require.NoError(t, err)
 	for token, offered := range map[string]bool{p.viewer(t, admin): true, some.Text: false} {
 		w := open(t, p.url)
@@ -190,15 +188,15 @@ func TestInboxAnswered(t *testing.T) {
 		require.NoError(t, err)
 		waits, err := p.client.Run("release.ship", "shop").Waitpoints(t.Context())
 		require.NoError(t, err)
-		var in api.SignalRunInput
-		in.Flow, in.Run = "release.ship", "shop"
-		in.Body.Node, in.Body.Wait, in.Body.Name, in.Body.Source = "go-live", waits[0].ID, "approve", "bot"
-		_, err = httpclient.Call(t.Context(), c, api.SignalRun, in)
+		answer := api.SignalRunInput{
+			Node: "go-live", Wait: waits[0].ID, SignalBody: api.SignalBody{Name: "approve", Source: "bot"},
+		}
+		_, err = c.SignalRun(t.Context(), "release.ship", "shop", answer)
 		require.NoError(t, err)
 		w.see(`tr[data-answer="shop"]`)
 		require.Regexp(t, `anonymous \(you\) through the server; in the name of bot approve shop release.ship, go-live$`, w.row("shop"))
 		require.Equal(t, "shop,app", evaluate[string](w, `[...document.querySelectorAll("tr[data-answer]")].map((r) => r.dataset.answer).join()`))
-		late, err := httpclient.Call(t.Context(), c, api.SignalRun, in)
+		late, err := c.SignalRun(t.Context(), "release.ship", "shop", answer)
 		require.NoError(t, err)
 		require.EqualValues(t, "closed", late.Outcome, "no answer to a wait that is over")
 		w.press("app")

@@ -268,9 +268,7 @@ func (p *place) viewer(t *testing.T, admin string) string {
 	t.Helper()
 	c, err := httpclient.New(p.url, httpclient.Config{Token: admin})
 	require.NoError(t, err)
-	var in api.CreateTokenInput
-	in.Body.Name, in.Body.Role = "looker", api.Viewer
-	made, err := httpclient.Call(t.Context(), c, api.CreateToken, in)
+	made, err := c.CreateToken(t.Context(), api.CreateTokenInput{Name: "looker", Role: api.Viewer})
 	require.NoError(t, err)
 	return made.Text
 }

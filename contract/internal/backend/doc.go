@@ -30,8 +30,12 @@
 // Events are composed from records, and deadlines apply to each node. Only the worker enforces start-to-close and
 // heartbeat timeouts.
 //
-// # Imports
+// # Rooms
 //
-// The package imports engine (session, backend interface) and submit (stored policies). It imports none of worker,
-// keeper, schedule, admission and runtime; they call it through the interfaces of package engine only.
+// The calls are performed by packages below this one, which import each other in one direction: link is the connection
+// to the engine; flows works on whole flows; execution takes the steps of executions; submission, signals and keeper
+// use these, and runs reads. This package joins them to one backend.
+//
+// They import package engine (session, backend interface) and submit (stored policies), and none of worker, keeper,
+// schedule, admission and runtime, which call the backend through the interfaces of package engine only.
 package backend

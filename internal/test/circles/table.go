@@ -7,6 +7,5 @@ const maxCircle = 15
 // longer has to be removed.
 var known = map[string]int{
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/command": 29,
-	"github.com/flowfabric/flowfabric-go/contract/internal/backend":       27,
 	"github.com/flowfabric/flowfabric-go/runtime":                         34,
 }

@@ -31,14 +31,14 @@ var mayImport = map[string][]string{
 		"internal/keyspace", "internal/keyprefix", "internal/errorcode", "internal/lualib",
 		"internal/eventkind",
 		"internal/describe", "internal/recordstate",
-		"internal/budgets", "internal/runview", "internal/waitlist",
+		"internal/budgets", "internal/follow", "internal/runview", "internal/waitlist",
 		"activity", "enginecore", "enginecore/embedded", "flow", "internal/activitycontext",
 		"internal/activityspec",
 		"internal/auditlink", "internal/enginelink", "internal/enginerpc", "internal/errordetail", "internal/flowgraph",
 		"internal/recordtext", "internal/timetable", "fabrictype", "internal/admission", "internal/bulkjob",
 		"internal/contractcheck", "internal/engineurl", "internal/answer", "internal/engine", "internal/engine/batching", "internal/engine/feeds",
 		"internal/engine/observe", "internal/engine/retry", "internal/engine/transport", "internal/sleep",
-		"internal/inspect",
+		"internal/budgets", "internal/inspect", "internal/lanes", "internal/limits",
 		"internal/keeper", "internal/queryurl", "internal/runcontrol", "internal/runsearch", "internal/schedule", "internal/submit",
 		"internal/valueschema", "interceptor", "internal/worker",
 		"internal/worker/budget", "internal/worker/held", "internal/worker/output",
@@ -168,8 +168,8 @@ var mayImport = map[string][]string{
 	},
 	"internal/bulkjob": {
 		"internal/keyspace", "internal/errorcode",
-		"enginecore", "internal/enginerpc", "fabrictype", "internal/answer",
-		"internal/engine", "internal/engine/observe",
+		"enginecore", "internal/enginerpc", "fabrictype", "internal/activityspec", "internal/answer",
+		"internal/engine", "internal/engine/observe", "internal/recordtext",
 		"internal/runcontrol", "internal/runsearch", "internal/submit",
 	},
 	"internal/runcontrol": {
@@ -182,17 +182,32 @@ var mayImport = map[string][]string{
 		"internal/engine", "internal/engine/batching", "internal/enginerpc", "internal/explain", "internal/flowgraph",
 		"internal/layout", "internal/submit", "internal/waitlist",
 	},
+	"internal/follow": {
+		"internal/keyspace", "internal/errorcode",
+		"enginecore", "fabrictype", "internal/activitycontext", "internal/describe", "internal/engine",
+		"internal/engine/feeds", "internal/engine/retry", "internal/engine/transport", "internal/enginerpc",
+		"internal/runview", "internal/sleep", "internal/worker/output",
+	},
 	"internal/waitlist": {
 		"internal/keyspace", "internal/waitreason",
 		"activity", "enginecore", "fabrictype", "internal/describe", "internal/engine", "internal/engine/batching",
 		"internal/enginerpc", "internal/explain", "internal/partitionmerge", "internal/runsearch", "internal/submit",
 	},
 	"internal/budgets": {
-		"enginecore", "fabrictype", "internal/engine", "internal/enginerpc", "internal/flowgraph", "internal/submit",
+		"internal/keyspace",
+		"enginecore", "fabrictype", "internal/activityspec", "internal/auditlink", "internal/engine", "internal/enginerpc",
+		"internal/flowgraph", "internal/submit",
+	},
+	"internal/limits": {
+		"internal/keyspace",
+		"enginecore", "fabrictype", "internal/activityspec", "internal/auditlink", "internal/engine", "internal/enginerpc",
+	},
+	"internal/lanes": {
+		"internal/keyspace", "fabrictype", "internal/engine", "internal/engine/batching", "internal/enginerpc",
 	},
 	"internal/explain": {"internal/waitreason", "internal/enginerpc", "internal/flowgraph", "internal/submit", "fabrictype"},
 	"internal/runsearch": {
-		"internal/keyspace",
+		"internal/keyspace", "internal/recordstate", "fabrictype",
 		"enginecore", "internal/enginerpc", "internal/engine", "internal/engine/batching", "internal/partitionmerge",
 	},
 	"internal/partitionmerge": {"internal/keyspace"},
@@ -211,12 +226,47 @@ var mayImport = map[string][]string{
 	"contract":                       {"contract/internal/backend", "internal/engine"},
 	"contract/internal/contracttest": {},
 	"contract/internal/backend": {
-		"internal/keyspace", "internal/errorcode",
-		"internal/eventkind",
-		"activity", "enginecore", "internal/activityspec", "internal/contractcheck", "internal/contractnode",
-		"internal/enginerpc", "internal/flowgraph", "internal/hashrecord",
-		"internal/engine", "internal/engine/batching", "internal/engine/feeds", "internal/engine/observe",
-		"internal/engine/retry", "internal/sleep", "internal/submit", "fabrictype",
+		"contract/internal/backend/execution", "contract/internal/backend/flows", "contract/internal/backend/keeper",
+		"contract/internal/backend/link", "contract/internal/backend/runs", "contract/internal/backend/signals",
+		"contract/internal/backend/submission", "internal/engine",
+	},
+	"contract/internal/backend/link": {
+		"enginecore", "internal/contractcheck", "internal/contractnode", "internal/engine",
+		"internal/engine/batching", "internal/engine/observe", "internal/engine/retry", "internal/enginerpc",
+		"internal/hashrecord", "internal/keyspace", "internal/sleep",
+	},
+	"contract/internal/backend/flows": {
+		"contract/internal/backend/link", "enginecore", "internal/contractnode", "internal/engine",
+		"internal/engine/batching", "internal/engine/retry", "internal/enginerpc", "internal/flowgraph",
+		"internal/keyspace", "internal/submit",
+	},
+	"contract/internal/backend/execution": {
+		"activity", "contract/internal/backend/flows", "contract/internal/backend/link", "enginecore",
+		"internal/activityspec", "internal/contractcheck", "internal/contractnode", "internal/engine",
+		"internal/engine/batching", "internal/engine/observe", "internal/engine/retry", "internal/enginerpc",
+		"internal/errorcode", "internal/hashrecord", "internal/keyspace", "internal/submit",
+	},
+	"contract/internal/backend/submission": {
+		"contract/internal/backend/execution", "contract/internal/backend/link", "enginecore",
+		"internal/contractcheck", "internal/contractnode", "internal/engine", "internal/engine/batching",
+		"internal/enginerpc", "internal/errorcode", "internal/flowgraph", "internal/hashrecord", "internal/keyspace",
+		"internal/sleep",
+	},
+	"contract/internal/backend/signals": {
+		"contract/internal/backend/execution", "contract/internal/backend/flows", "contract/internal/backend/link",
+		"enginecore", "fabrictype", "internal/contractnode", "internal/engine", "internal/enginerpc",
+		"internal/errorcode", "internal/hashrecord", "internal/keyspace",
+	},
+	"contract/internal/backend/runs": {
+		"contract/internal/backend/flows", "contract/internal/backend/link", "enginecore", "fabrictype",
+		"internal/contractnode", "internal/engine", "internal/engine/feeds", "internal/enginerpc",
+		"internal/eventkind", "internal/hashrecord", "internal/keyspace", "internal/sleep",
+	},
+	"contract/internal/backend/keeper": {
+		"contract/internal/backend/execution", "contract/internal/backend/flows", "contract/internal/backend/link",
+		"enginecore", "internal/contractnode", "internal/engine", "internal/engine/batching",
+		"internal/engine/observe", "internal/engine/retry", "internal/enginerpc", "internal/hashrecord",
+		"internal/keyspace", "internal/sleep",
 	},
 	"internal/contractcheck": {"enginecore", "internal/activityspec", "internal/flowgraph"},
 	"internal/contractnode": {
@@ -294,10 +344,13 @@ var mayImport = map[string][]string{
 	"enginecore/embedded/internal/glob":     {},
 	"enginecore/embedded/internal/numfmt":   {},
 
-	// The HTTP API: its table of operations, and its client. Package server is a module of its own.
-	"api":                  {"fabrictype"},
-	"httpclient":           {"api", "internal/activityspec"},
-	"internal/serverstore": {"internal/keyspace", "internal/errorcode", "internal/engine", "enginecore", "internal/enginerpc"},
+	// The HTTP API: its data, its table of operations, and its client. Package server is a module of its own.
+	"api":                         {"fabrictype"},
+	"internal/httpapi":            {"api", "fabrictype"},
+	"internal/httpcall":           {"api", "internal/activityspec", "internal/httpapi"},
+	"httpclient":                  {"api", "fabrictype", "internal/httpapi", "internal/httpcall"},
+	"httpclient/internal/methods": {"api", "fabrictype", "internal/httpapi"},
+	"internal/serverstore":        {"internal/keyspace", "internal/errorcode", "internal/engine", "enginecore", "internal/enginerpc"},
 
 	// Packages that several of the above share.
 	"internal/activitycontext": {"fabrictype", "internal/activityspec"},

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 )
 
 // A request ends when a check of its credentials finds fewer rights than before, and for no other reason.
@@ -26,7 +27,7 @@ func TestGuard(t *testing.T) {
 		ends bool
 	}{
 		"the same":        {now: before},
-		"more rights":     {now: with(func(p *Principal) { p.Rights = api.Rights() })},
+		"more rights":     {now: with(func(p *Principal) { p.Rights = httpapi.Rights() })},
 		"fewer rights":    {now: with(func(p *Principal) { p.Rights = api.Viewer.Rights() }), ends: true},
 		"other flows":     {now: with(func(p *Principal) { p.Flows = "b*" }), ends: true},
 		"another name":    {now: with(func(p *Principal) { p.Name = "other" }), ends: true},

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 )
 
 // Kind is the kind of login of a principal.
@@ -38,7 +39,7 @@ type Principal struct {
 func (p Principal) ID() string { return string(p.Kind) + " " + p.Name }
 
 // Anonymous is the principal of a server without logins, which may do everything.
-func Anonymous() Principal { return Principal{Name: anonymousID, Kind: None, Rights: api.Rights()} }
+func Anonymous() Principal { return Principal{Name: anonymousID, Kind: None, Rights: httpapi.Rights()} }
 
 // May reports whether the principal has the right.
 func (p Principal) May(right api.Right) bool { return slices.Contains(p.Rights, right) }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/internal/serverstore"
 )
 
@@ -124,5 +125,5 @@ func (s *Secret) Principal(r *http.Request) (Principal, bool, error) {
 	if text == "" || subtle.ConstantTimeCompare(sum[:], s.sum[:]) != 1 {
 		return Principal{}, false, nil
 	}
-	return Principal{Name: "admin", Kind: ByToken, Rights: api.Rights()}, true, nil
+	return Principal{Name: "admin", Kind: ByToken, Rights: httpapi.Rights()}, true, nil
 }

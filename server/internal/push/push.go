@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/server/internal/bounds"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
@@ -28,12 +29,12 @@ var (
 
 // Tasks performs operations of tasks as the principal of the context.
 type Tasks interface {
-	ClaimTask(context.Context, *api.ClaimTaskInput) (*api.ClaimedTask, error)
-	RenewTask(context.Context, *api.TaskInput) (*api.RenewedTask, error)
-	CompleteTask(context.Context, *api.CompleteTaskInput) (*api.Empty, error)
-	FailTask(context.Context, *api.FailTaskInput) (*api.FailedTask, error)
-	SuspendTask(context.Context, *api.SuspendTaskInput) (*api.SuspendedTask, error)
-	ReleaseTask(context.Context, *api.TaskInput) (*api.Empty, error)
+	ClaimTask(context.Context, *httpapi.ClaimTaskInput) (*api.ClaimedTask, error)
+	RenewTask(context.Context, *httpapi.TaskInput) (*api.RenewedTask, error)
+	CompleteTask(context.Context, *httpapi.CompleteTaskInput) (*httpapi.Empty, error)
+	FailTask(context.Context, *httpapi.FailTaskInput) (*httpapi.FailedTask, error)
+	SuspendTask(context.Context, *httpapi.SuspendTaskInput) (*httpapi.SuspendedTask, error)
+	ReleaseTask(context.Context, *httpapi.TaskInput) (*httpapi.Empty, error)
 }
 
 // Config configures a registry.
@@ -97,7 +98,7 @@ func (r *Registry) allows(address string) error {
 
 // Register adds a registration, or replaces the one of that name. The context carries the principal.
 func (r *Registry) Register(
-	ctx context.Context, owner login.Principal, in *api.RegisterPushWorkerInput,
+	ctx context.Context, owner login.Principal, in *httpapi.RegisterPushWorkerInput,
 ) (api.PushWorker, error) {
 	b := &in.Body
 	if err := r.allows(b.URL); err != nil {

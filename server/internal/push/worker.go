@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
@@ -41,7 +42,7 @@ type worker struct {
 	stop     context.CancelFunc
 	// leave counts the registration no more. The lock of the registry guards it.
 	leave func()
-	in    api.RegisterPushWorkerInput
+	in    httpapi.RegisterPushWorkerInput
 	slots chan struct{} // one value for each task that is being sent or done
 
 	mu    sync.Mutex
@@ -85,7 +86,7 @@ func (w *worker) run(ctx, valid context.Context) {
 
 func (w *worker) claim(ctx context.Context) (*api.Task, error) {
 	b := &w.in.Body
-	var in api.ClaimTaskInput
+	var in httpapi.ClaimTaskInput
 	in.Body.Worker, in.Body.Activities, in.Body.Lanes = w.in.Worker, b.Activities, b.Lanes
 	in.Body.Capabilities, in.Body.Lease = b.Capabilities, b.Lease
 	in.Body.Wait = fabrictype.Duration{Duration: claimWait}
@@ -159,7 +160,7 @@ func (w *worker) renew(ctx context.Context, cancel context.CancelFunc, task *api
 		case <-done:
 			return
 		case <-tick.C:
-			r, err := w.registry.config.Tasks.RenewTask(ctx, &api.TaskInput{Task: task.Token})
+			r, err := w.registry.config.Tasks.RenewTask(ctx, &httpapi.TaskInput{Task: task.Token})
 			if err == nil && r.State != api.TaskHeld {
 				cancel()
 				return
@@ -190,8 +191,8 @@ func (w *worker) post(ctx context.Context, task *api.Task) (answer, error) {
 	}
 	now := time.Now()
 	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set(api.PushTimestamp, strconv.FormatInt(now.Unix(), 10))
-	request.Header.Set(api.PushSignature, api.SignPush(w.in.Body.Secret, now, body))
+	request.Header.Set(httpapi.PushTimestamp, strconv.FormatInt(now.Unix(), 10))
+	request.Header.Set(httpapi.PushSignature, httpapi.SignPush(w.in.Body.Secret, now, body))
 	reply, err := w.registry.client.Do(request)
 	if err != nil {
 		var wrapped *url.Error // its text has the whole URL
@@ -240,12 +241,12 @@ func read(text []byte) (answer, error) {
 
 // report reports an answer, or the failure to send the task.
 func (w *worker) report(ctx context.Context, task *api.Task, a answer, failure error) error {
-	tasks, named := w.registry.config.Tasks, api.TaskInput{Task: task.Token}
+	tasks, named := w.registry.config.Tasks, httpapi.TaskInput{Task: task.Token}
 	var err error
 	switch {
 	case errors.Is(failure, errBadAnswer):
 		w.failed(failure)
-		_, err = tasks.FailTask(ctx, &api.FailTaskInput{
+		_, err = tasks.FailTask(ctx, &httpapi.FailTaskInput{
 			TaskInput: named, Body: api.FailTaskBody{Reason: failure.Error(), Category: CategoryPush},
 		})
 		return err
@@ -258,7 +259,7 @@ func (w *worker) report(ctx context.Context, task *api.Task, a answer, failure e
 	switch {
 	case a.later:
 	case a.Complete != nil:
-		in := api.CompleteTaskInput{TaskInput: named}
+		in := httpapi.CompleteTaskInput{TaskInput: named}
 		if in.Body.Result = a.Complete.Result; len(in.Body.Result) == 0 {
 			in.Body.Result = json.RawMessage("null")
 		}
@@ -267,9 +268,9 @@ func (w *worker) report(ctx context.Context, task *api.Task, a answer, failure e
 		if a.Fail.Reason == "" {
 			a.Fail.Reason = "the worker gave no reason"
 		}
-		_, err = tasks.FailTask(ctx, &api.FailTaskInput{TaskInput: named, Body: *a.Fail})
+		_, err = tasks.FailTask(ctx, &httpapi.FailTaskInput{TaskInput: named, Body: *a.Fail})
 	case a.Suspend != nil:
-		_, err = tasks.SuspendTask(ctx, &api.SuspendTaskInput{TaskInput: named, Body: *a.Suspend})
+		_, err = tasks.SuspendTask(ctx, &httpapi.SuspendTaskInput{TaskInput: named, Body: *a.Suspend})
 	}
 	return err
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 )
 
-// export serves an operation whose reply is written line by line, as the values of an api.ExportedRun.
+// export serves an operation whose reply is written line by line, as the values of an httpapi.ExportedRun.
 func export[In any](
-	r *Router, op api.Call[In, api.ExportedRun],
+	r *Router, op httpapi.Call[In, httpapi.ExportedRun],
 	do func(context.Context, *In) iter.Seq2[json.RawMessage, error],
 ) {
 	described := r.operation(op.Operation)
@@ -36,7 +36,7 @@ func export[In any](
 // writeLines writes the lines. A failure before the first one is the reply; a failure after it aborts the reply, so
 // that the client does not take a part for the whole.
 func (r *Router) writeLines(
-	ctx context.Context, op api.Operation, w http.ResponseWriter, lines iter.Seq2[json.RawMessage, error],
+	ctx context.Context, op httpapi.Operation, w http.ResponseWriter, lines iter.Seq2[json.RawMessage, error],
 ) {
 	control, before := http.NewResponseController(w), `{"lines":[`
 	for line, err := range lines {

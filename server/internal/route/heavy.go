@@ -8,7 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/server/internal/bounds"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
@@ -31,7 +31,7 @@ var heavyOperations = map[string]bool{
 }
 
 // heavy bounds the requests of an operation that reads values, until the reply is written.
-func (r *Router) heavy(op api.Operation) func(huma.Context, func(huma.Context)) {
+func (r *Router) heavy(op httpapi.Operation) func(huma.Context, func(huma.Context)) {
 	asked, found := heavyOperations[op.Name]
 	return func(ctx huma.Context, next func(huma.Context)) {
 		if !found || asked && ctx.Query("values") != "true" {

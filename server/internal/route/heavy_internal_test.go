@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/server/internal/bounds"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
@@ -15,7 +15,7 @@ import (
 func TestHeavyRequestsWait(t *testing.T) {
 	t.Parallel()
 	for name := range heavyOperations {
-		_, found := api.Find(name)
+		_, found := httpapi.Find(name)
 		require.True(t, found, name)
 	}
 	pool := bounds.New("too_many_reads", "requests for values", 2, 1)

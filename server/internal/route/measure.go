@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 )
 
 // Instruments measure requests. The nil value measures nothing.
@@ -35,7 +35,7 @@ func NewInstruments(meter metric.Meter) (*Instruments, error) {
 }
 
 // measure returns the middleware that measures an operation.
-func (i *Instruments) measure(op api.Operation) func(huma.Context, func(huma.Context)) {
+func (i *Instruments) measure(op httpapi.Operation) func(huma.Context, func(huma.Context)) {
 	name := attribute.String("flowfabric.operation", op.Name)
 	return func(ctx huma.Context, next func(huma.Context)) {
 		if i == nil {

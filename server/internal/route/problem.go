@@ -93,7 +93,7 @@ var meanings = []meaning{
 	{runtime.ErrStartToClose, http.StatusConflict, "task_timed_out", false},
 	{runtime.ErrHeartbeatTimeout, http.StatusConflict, "task_timed_out", false},
 	{runtime.ErrStopping, http.StatusConflict, "lease_lost", false},
-	{&runtime.EventsLostError{}, http.StatusGone, "events_lost", false},
+	{&fabrictype.EventsLostError{}, http.StatusGone, "events_lost", false},
 	{runtime.ErrTooLarge, http.StatusRequestEntityTooLarge, "too_large", false},
 	{runtime.ErrNotInContract, http.StatusNotImplemented, "not_in_contract", false},
 	{runtime.ErrCursor, http.StatusUnprocessableEntity, "bad_cursor", false},

@@ -16,6 +16,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/internal/serverstore"
 	"github.com/flowfabric/flowfabric-go/server/internal/inbound"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
@@ -33,10 +34,10 @@ const (
 // repeatable answers a repeated request with an idempotency key with the reply to the first one. It runs after
 // authorize. A reply is stored if the request was executed: refusals and failures are not, so that a repeat can
 // succeed when their cause has ended.
-func (r *Router) repeatable(op api.Operation) func(huma.Context, func(huma.Context)) {
+func (r *Router) repeatable(op httpapi.Operation) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		key := ctx.Header(idempotencyKey)
-		if key == "" || op.Effect == api.Reads {
+		if key == "" || op.Effect == httpapi.Reads {
 			next(ctx)
 			return
 		}
@@ -71,7 +72,9 @@ type repeat struct {
 }
 
 // begin reads the request, which it gives a body to read again.
-func (r *Router) begin(op api.Operation, key string, request *http.Request, w http.ResponseWriter) (*repeat, error) {
+func (r *Router) begin(
+	op httpapi.Operation, key string, request *http.Request, w http.ResponseWriter,
+) (*repeat, error) {
 	refuse := func(format string, args ...any) error {
 		return &problem{NewProblem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf(format, args...), false)}
 	}
@@ -144,7 +147,7 @@ var keptHeaders = []string{"Content-Type", "Etag"}
 // such as the right to see a value, are not repeated. If gone reports the run of the reply as purged, write sends that
 // as a problem instead.
 func (k *keptReply) write(
-	ctx context.Context, op api.Operation, w http.ResponseWriter,
+	ctx context.Context, op httpapi.Operation, w http.ResponseWriter,
 	gone func(ctx context.Context, flow, run string) (bool, error),
 ) {
 	who := login.From(ctx)
@@ -175,7 +178,7 @@ func (k *keptReply) write(
 // checkRun returns an error if the reply reports the start of a run which has been purged since. In a reply with
 // several runs, checkRun marks each purged one.
 func (k *keptReply) checkRun(
-	ctx context.Context, op api.Operation, gone func(ctx context.Context, flow, run string) (bool, error),
+	ctx context.Context, op httpapi.Operation, gone func(ctx context.Context, flow, run string) (bool, error),
 ) error {
 	if op.Output == reflect.TypeFor[api.StartedRun]() {
 		var one api.StartedRun
@@ -188,7 +191,7 @@ func (k *keptReply) checkRun(
 		}
 		return err
 	}
-	var many api.StartedRuns
+	var many httpapi.StartedRuns
 	if op.Output != reflect.TypeOf(many) {
 		return nil
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/internal/serverstore"
 	"github.com/flowfabric/flowfabric-go/server/internal/bounds"
 	"github.com/flowfabric/flowfabric-go/server/internal/inbound"
@@ -74,7 +75,7 @@ func New(stop context.Context, mux *http.ServeMux, s *service.Service, config Co
 		}
 	})
 	r := &Router{
-		api: huma.NewGroup(humago.New(mux, described), api.Prefix), config: config,
+		api: huma.NewGroup(humago.New(mux, described), httpapi.Prefix), config: config,
 		streams: bounds.New("too_many_streams", "streams", config.Streams, config.StreamsEach), stop: stop,
 		reads: bounds.New("too_many_reads", "requests for values", maxHeavy, maxHeavyEach),
 	}
@@ -133,7 +134,7 @@ var bodyCaps = map[string]int64{
 const bodyCap = 64 << 10
 
 // capOf returns the largest body of an operation, in bytes.
-func capOf(op api.Operation) int64 {
+func capOf(op httpapi.Operation) int64 {
 	if limit, ok := bodyCaps[op.Name]; ok {
 		return limit
 	}
@@ -143,7 +144,7 @@ func capOf(op api.Operation) int64 {
 type queryKey struct{}
 
 // operation describes an operation for huma.
-func (r *Router) operation(op api.Operation) huma.Operation {
+func (r *Router) operation(op httpapi.Operation) huma.Operation {
 	described := huma.Operation{
 		OperationID: op.Name, Method: op.Method, Path: op.Path, Summary: op.Summary, Tags: []string{op.Group},
 		MaxBodyBytes: capOf(op), BodyReadTimeout: r.config.Body,
@@ -183,7 +184,7 @@ func (p parameter) described() *huma.Param {
 
 // queryParameters documents the parameters of queries, which package runtime reads.
 var queryParameters = map[string][]parameter{
-	api.QueryRuns: {
+	httpapi.QueryRuns: {
 		{name: "flow", doc: "Name of the flow. Tags have parameters of their own: tag.KEY."},
 		{name: "state", doc: "State; may be given several times.", of: huma.TypeArray},
 		{name: "text", doc: "Part of the id of the run or of the name of its flow."},
@@ -194,7 +195,7 @@ var queryParameters = map[string][]parameter{
 		{name: "sort", doc: "-created, created, -finished or finished."},
 		{name: "children", doc: "With child runs.", of: huma.TypeBoolean},
 	},
-	api.QueryWaits: {
+	httpapi.QueryWaits: {
 		{name: "flow", doc: "Name of the flow. Tags have parameters of their own: tag.KEY."},
 		{name: "audience", doc: "Audience of the wait."}, {name: "text", doc: "Part of title or question."},
 		{name: "from", doc: "RFC 3339."}, {name: "before", doc: "RFC 3339."},
@@ -203,7 +204,7 @@ var queryParameters = map[string][]parameter{
 }
 
 // authorize refuses callers that lack the right of the operation, or may not see its flow.
-func (r *Router) authorize(op api.Operation) func(huma.Context, func(huma.Context)) {
+func (r *Router) authorize(op httpapi.Operation) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		if refusal := refuse(login.From(ctx.Context()), op, ctx.Param("flow"), r.config.ReadOnly); refusal != nil {
 			_, w := humago.Unwrap(ctx)
@@ -218,9 +219,9 @@ func (r *Router) authorize(op api.Operation) func(huma.Context, func(huma.Contex
 	}
 }
 
-func refuse(who login.Principal, op api.Operation, flow string, readOnly bool) *problem {
+func refuse(who login.Principal, op httpapi.Operation, flow string, readOnly bool) *problem {
 	refusal := who.Refuse(login.Demand{
-		Name: op.Name, Right: op.Right, Reads: op.Effect == api.Reads, Bound: op.Bound,
+		Name: op.Name, Right: op.Right, Reads: op.Effect == httpapi.Reads, Bound: op.Bound,
 	}, readOnly)
 	switch {
 	case refusal != nil:
@@ -244,7 +245,7 @@ func plainJSON(ctx huma.Context, next func(huma.Context)) {
 }
 
 // failed logs an error that the caller did not cause, and returns the problem.
-func (r *Router) failed(ctx context.Context, op api.Operation, err error) error {
+func (r *Router) failed(ctx context.Context, op httpapi.Operation, err error) error {
 	if ended := context.Cause(ctx); errors.Is(ended, login.ErrEnded) && ctx.Err() != nil {
 		err = ended // this ended the operation
 	}
@@ -259,7 +260,7 @@ func (r *Router) failed(ctx context.Context, op api.Operation, err error) error 
 // does not name. The function does nothing for a type without the field.
 func querySetter(input reflect.Type) func(context.Context, any) {
 	field, found := input.FieldByName("Query")
-	if !found || field.Type != reflect.TypeFor[api.Values]() {
+	if !found || field.Type != reflect.TypeFor[url.Values]() {
 		return func(context.Context, any) {}
 	}
 	return func(ctx context.Context, in any) {
@@ -283,9 +284,9 @@ func statusOf(described *huma.Operation, out any) int {
 }
 
 // handle serves an operation with a single reply.
-func handle[In, Out any](r *Router, op api.Call[In, Out], do func(context.Context, *In) (*Out, error)) {
+func handle[In, Out any](r *Router, op httpapi.Call[In, Out], do func(context.Context, *In) (*Out, error)) {
 	described := r.operation(op.Operation)
-	if reflect.TypeFor[Out]() == reflect.TypeFor[api.Empty]() {
+	if reflect.TypeFor[Out]() == reflect.TypeFor[httpapi.Empty]() {
 		described.DefaultStatus = http.StatusNoContent
 		huma.Register(r.api, described, func(ctx context.Context, in *In) (*struct{}, error) {
 			if _, err := do(ctx, in); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 	"github.com/flowfabric/flowfabric-go/server/internal/service"
 )
@@ -32,7 +33,7 @@ const (
 // follow serves a stream.
 func follow[In, Event any](
 	r *Router,
-	op api.Stream[In, Event],
+	op httpapi.Stream[In, Event],
 	do func(context.Context, *In) (service.Items[Event], error),
 ) {
 	described := r.operation(op.Operation)
@@ -41,7 +42,7 @@ func follow[In, Event any](
 		Content: map[string]*huma.MediaType{
 			"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}},
 			"application/json": {
-				Schema: r.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.Events[Event]](), true, ""),
+				Schema: r.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[httpapi.Events[Event]](), true, ""),
 			},
 		},
 	}}
@@ -75,8 +76,8 @@ func follow[In, Event any](
 var errStopping = errors.New("the server stops")
 
 // paging returns the paging of the input of a stream.
-func paging(in any) api.Follow {
-	f, _ := reflect.ValueOf(in).Elem().FieldByName("Follow").Interface().(api.Follow)
+func paging(in any) httpapi.Follow {
+	f, _ := reflect.ValueOf(in).Elem().FieldByName("Follow").Interface().(httpapi.Follow)
 	return f
 }
 
@@ -104,7 +105,9 @@ func pump[T any](ctx context.Context, items service.Items[T]) <-chan next[T] {
 
 // writeEvents writes a stream as server-sent events: its items, comments that keep the connection alive, and an event
 // "end" or "problem" as the last one.
-func writeEvents[T any](ctx context.Context, r *Router, op api.Operation, hctx huma.Context, items service.Items[T]) {
+func writeEvents[T any](
+	ctx context.Context, r *Router, op httpapi.Operation, hctx huma.Context, items service.Items[T],
+) {
 	_, w := humago.Unwrap(hctx)
 	control := http.NewResponseController(w)
 	source := pump(ctx, items)
@@ -192,7 +195,7 @@ func writeEvents[T any](ctx context.Context, r *Router, op api.Operation, hctx h
 		stopping()
 		return
 	}
-	send("", "end", api.Empty{})
+	send("", "end", httpapi.Empty{})
 }
 
 // peek waits for the first item, but not longer than the time; nil with true when there is none yet.
@@ -213,11 +216,11 @@ func peek[T any](ctx context.Context, source <-chan next[T], most time.Duration)
 
 // writePage writes a page of a stream as JSON: the present items, or the first ones that arrive within the wait.
 func writePage[T any](
-	ctx context.Context, cancel context.CancelCauseFunc, r *Router, op api.Operation, hctx huma.Context,
-	items service.Items[T], how api.Follow,
+	ctx context.Context, cancel context.CancelCauseFunc, r *Router, op httpapi.Operation, hctx huma.Context,
+	items service.Items[T], how httpapi.Follow,
 ) {
 	_, w := humago.Unwrap(hctx)
-	page := api.Events[T]{Items: []T{}, Next: how.Cursor()}
+	page := httpapi.Events[T]{Items: []T{}, Next: how.Cursor()}
 	timer := time.NewTimer(max(pageQuiet, min(how.Wait.Duration, pageWait)))
 	defer timer.Stop()
 	source, bytes := pump(ctx, items), 0

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -17,8 +17,8 @@ type answer struct {
 }
 
 // answer delivers a signal to a wait that is open, and records it in the audit log before.
-func (s *Service) answer(ctx context.Context, name api.RunName, a answer) (*fabrictype.SignalResult, error) {
-	_, w, err := s.wait(ctx, api.WaitName{RunName: name, Wait: a.id})
+func (s *Service) answer(ctx context.Context, name httpapi.RunName, a answer) (*fabrictype.SignalResult, error) {
+	_, w, err := s.wait(ctx, httpapi.WaitName{RunName: name, Wait: a.id})
 	switch {
 	case err != nil:
 		return nil, err

@@ -22,7 +22,7 @@ func (s *Service) audited(
 	return engine.Audited(ctx, s.engine.Internal(), entry, act)
 }
 
-// ListAudit implements api.ListAudit.
+// ListAudit implements httpapi.ListAudit.
 func (s *Service) ListAudit(ctx context.Context, in *api.ListAuditInput) (
 	*fabrictype.Page[fabrictype.AuditEntry], error,
 ) {

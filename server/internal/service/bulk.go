@@ -6,6 +6,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
@@ -18,13 +19,13 @@ func shownJob(ctx context.Context, j *fabrictype.BulkJob) *fabrictype.BulkJob {
 	return j
 }
 
-// ListBulkJobs implements api.ListBulkJobs.
-func (s *Service) ListBulkJobs(ctx context.Context, _ *api.Empty) (*fabrictype.Page[fabrictype.BulkJob], error) {
+// ListBulkJobs implements httpapi.ListBulkJobs.
+func (s *Service) ListBulkJobs(ctx context.Context, _ *httpapi.Empty) (*fabrictype.Page[fabrictype.BulkJob], error) {
 	return collect(s.client.BulkJobs(ctx), func(j *fabrictype.BulkJob) fabrictype.BulkJob { return *shownJob(ctx, j) })
 }
 
-// GetBulkJob implements api.GetBulkJob.
-func (s *Service) GetBulkJob(ctx context.Context, in *api.BulkJobInput) (*fabrictype.BulkJob, error) {
+// GetBulkJob implements httpapi.GetBulkJob.
+func (s *Service) GetBulkJob(ctx context.Context, in *httpapi.BulkJobInput) (*fabrictype.BulkJob, error) {
 	j, err := s.client.BulkJob(in.Job).Describe(ctx)
 	if err != nil {
 		return nil, err
@@ -32,7 +33,7 @@ func (s *Service) GetBulkJob(ctx context.Context, in *api.BulkJobInput) (*fabric
 	return shownJob(ctx, j), nil
 }
 
-func bulkQuery(in *api.BulkInput) (runtime.RunQuery, error) {
+func bulkQuery(in *httpapi.BulkInput) (runtime.RunQuery, error) {
 	values, err := url.ParseQuery(in.Body.Query)
 	if err != nil {
 		return runtime.RunQuery{}, faultAt("/query", "must be parameters of a URL: %v", err)
@@ -43,8 +44,8 @@ func bulkQuery(in *api.BulkInput) (runtime.RunQuery, error) {
 	return runtime.ParseRunQuery(values)
 }
 
-// PreviewBulkJob implements api.PreviewBulkJob.
-func (s *Service) PreviewBulkJob(ctx context.Context, in *api.BulkInput) (*fabrictype.BulkPreview, error) {
+// PreviewBulkJob implements httpapi.PreviewBulkJob.
+func (s *Service) PreviewBulkJob(ctx context.Context, in *httpapi.BulkInput) (*fabrictype.BulkPreview, error) {
 	q, err := bulkQuery(in)
 	if err != nil {
 		return nil, err
@@ -56,12 +57,12 @@ func (s *Service) PreviewBulkJob(ctx context.Context, in *api.BulkInput) (*fabri
 	return p, nil
 }
 
-func bulkOptions(in *api.BulkInput) runtime.BulkOptions {
+func bulkOptions(in *httpapi.BulkInput) runtime.BulkOptions {
 	return runtime.BulkOptions{ID: in.Body.ID, Rate: in.Body.Rate, Most: in.Body.Most}
 }
 
-// StartBulkJob implements api.StartBulkJob.
-func (s *Service) StartBulkJob(ctx context.Context, in *api.BulkInput) (*fabrictype.BulkJob, error) {
+// StartBulkJob implements httpapi.StartBulkJob.
+func (s *Service) StartBulkJob(ctx context.Context, in *httpapi.BulkInput) (*fabrictype.BulkJob, error) {
 	q, err := bulkQuery(in)
 	if err != nil {
 		return nil, err
@@ -76,7 +77,7 @@ func (s *Service) StartBulkJob(ctx context.Context, in *api.BulkInput) (*fabrict
 	return shownJob(ctx, j), nil
 }
 
-// StopBulkJob implements api.StopBulkJob.
-func (s *Service) StopBulkJob(ctx context.Context, in *api.BulkJobInput) (*api.Empty, error) {
+// StopBulkJob implements httpapi.StopBulkJob.
+func (s *Service) StopBulkJob(ctx context.Context, in *httpapi.BulkJobInput) (*httpapi.Empty, error) {
 	return done(s.as(ctx).BulkJob(in.Job).Stop(ctx))
 }

@@ -3,14 +3,14 @@ package service
 import (
 	"context"
 
-	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
-// CompareRuns implements api.CompareRuns.
-func (s *Service) CompareRuns(ctx context.Context, in *api.CompareRunsInput) (*fabrictype.RunDiff, error) {
+// CompareRuns implements httpapi.CompareRuns.
+func (s *Service) CompareRuns(ctx context.Context, in *httpapi.CompareRunsInput) (*fabrictype.RunDiff, error) {
 	flow := in.Flow
 	if in.OtherFlow != "" {
 		flow = in.OtherFlow

@@ -4,14 +4,14 @@ import (
 	"context"
 	"slices"
 
-	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
-// CountRuns implements api.CountRuns.
-func (s *Service) CountRuns(ctx context.Context, in *api.CountRunsInput) (
+// CountRuns implements httpapi.CountRuns.
+func (s *Service) CountRuns(ctx context.Context, in *httpapi.CountRunsInput) (
 	*fabrictype.Page[fabrictype.RunCount], error,
 ) {
 	q, err := runtime.ParseRunQuery(in.Query, "by")

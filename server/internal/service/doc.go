@@ -1,2 +1,2 @@
-// Package service performs the operations of package api on an engine.
+// Package service performs the operations of the HTTP API on an engine.
 package service

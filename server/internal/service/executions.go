@@ -8,10 +8,11 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
-// ListExecutions implements api.ListExecutions.
+// ListExecutions implements httpapi.ListExecutions.
 func (s *Service) ListExecutions(
 	ctx context.Context, in *api.ListExecutionsInput,
 ) (*fabrictype.Page[api.Execution], error) {
@@ -41,8 +42,8 @@ func (s *Service) ListExecutions(
 	return out, nil
 }
 
-// GetExecution implements api.GetExecution.
-func (s *Service) GetExecution(ctx context.Context, in *api.ExecutionInput) (*api.Execution, error) {
+// GetExecution implements httpapi.GetExecution.
+func (s *Service) GetExecution(ctx context.Context, in *httpapi.ExecutionInput) (*api.Execution, error) {
 	id, err := keyspace.ParseExecutionID(in.Execution)
 	if err != nil {
 		return nil, faultAt("", "execution: %v", err)

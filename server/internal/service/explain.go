@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/internal/waitreason"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
@@ -31,8 +32,8 @@ const (
 	explainNodes  = describe.MaxPage
 )
 
-// ExplainRuns implements api.ExplainRuns. Runs that do not exist, or that the caller may not see, are left out.
-func (s *Service) ExplainRuns(ctx context.Context, in *api.ExplainRunsInput) (*fabrictype.Page[api.RunNow], error) {
+// ExplainRuns implements httpapi.ExplainRuns. Runs that do not exist, or that the caller may not see, are left out.
+func (s *Service) ExplainRuns(ctx context.Context, in *httpapi.ExplainRunsInput) (*fabrictype.Page[api.RunNow], error) {
 	found := make([]*api.RunNow, len(in.Body.Runs))
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(explainAtOnce)

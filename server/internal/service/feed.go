@@ -3,14 +3,14 @@ package service
 import (
 	"context"
 
-	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
-// FollowFeed implements api.FollowFeed.
-func (s *Service) FollowFeed(ctx context.Context, in *api.FollowFeedInput) (Items[fabrictype.FeedEvent], error) {
+// FollowFeed implements httpapi.FollowFeed.
+func (s *Service) FollowFeed(ctx context.Context, in *httpapi.FollowFeedInput) (Items[fabrictype.FeedEvent], error) {
 	filter := runtime.FeedFilter{Flow: in.Flow, Children: in.Children}
 	for _, kind := range in.Kinds {
 		filter.Kinds = append(filter.Kinds, fabrictype.EventKind(kind))

@@ -8,11 +8,12 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
-// ListFlows implements api.ListFlows.
-func (s *Service) ListFlows(ctx context.Context, _ *api.Empty) (*fabrictype.Page[fabrictype.Flow], error) {
+// ListFlows implements httpapi.ListFlows.
+func (s *Service) ListFlows(ctx context.Context, _ *httpapi.Empty) (*fabrictype.Page[fabrictype.Flow], error) {
 	flows, err := s.client.Flows(ctx)
 	if err != nil {
 		return nil, err
@@ -21,8 +22,8 @@ func (s *Service) ListFlows(ctx context.Context, _ *api.Empty) (*fabrictype.Page
 	return whole(flows), nil
 }
 
-// GetFlow implements api.GetFlow.
-func (s *Service) GetFlow(ctx context.Context, in *api.FlowInput) (*fabrictype.FlowDetail, error) {
+// GetFlow implements httpapi.GetFlow.
+func (s *Service) GetFlow(ctx context.Context, in *httpapi.FlowInput) (*fabrictype.FlowDetail, error) {
 	d, err := s.client.Flow(in.Flow).Describe(ctx)
 	if err != nil {
 		return nil, err
@@ -36,8 +37,8 @@ func (s *Service) GetFlow(ctx context.Context, in *api.FlowInput) (*fabrictype.F
 	return &d.FlowDetail, nil
 }
 
-// GetFlowGraph implements api.GetFlowGraph.
-func (s *Service) GetFlowGraph(ctx context.Context, in *api.GetFlowGraphInput) (*api.Drawing, error) {
+// GetFlowGraph implements httpapi.GetFlowGraph.
+func (s *Service) GetFlowGraph(ctx context.Context, in *httpapi.GetFlowGraphInput) (*api.Drawing, error) {
 	d, err := s.client.Flow(in.Flow).Describe(ctx)
 	if err != nil {
 		return nil, err
@@ -45,8 +46,8 @@ func (s *Service) GetFlowGraph(ctx context.Context, in *api.GetFlowGraphInput) (
 	return drawing(in.Format, d), nil
 }
 
-// WithdrawFlow implements api.WithdrawFlow.
-func (s *Service) WithdrawFlow(ctx context.Context, in *api.FlowInput) (*api.Empty, error) {
+// WithdrawFlow implements httpapi.WithdrawFlow.
+func (s *Service) WithdrawFlow(ctx context.Context, in *httpapi.FlowInput) (*httpapi.Empty, error) {
 	return done(s.as(ctx).Flow(in.Flow).Withdraw(ctx))
 }
 

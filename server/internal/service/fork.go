@@ -10,11 +10,12 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flowtest/runcheck"
 	"github.com/flowfabric/flowfabric-go/internal/describe"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// ForkRun implements api.ForkRun.
-func (s *Service) ForkRun(ctx context.Context, in *api.ForkRunInput) (*api.StartedRun, error) {
+// ForkRun implements httpapi.ForkRun.
+func (s *Service) ForkRun(ctx context.Context, in *httpapi.ForkRunInput) (*api.StartedRun, error) {
 	b := &in.Body
 	var opts []runtime.StartOption
 	if len(b.From) > 0 {
@@ -39,9 +40,9 @@ func (s *Service) ForkRun(ctx context.Context, in *api.ForkRunInput) (*api.Start
 	return &api.StartedRun{Flow: fork.FlowName(), Run: fork.ID()}, nil
 }
 
-// ExportRun implements api.ExportRun: it yields the lines of the file, one after the other, so that a run is never in
-// memory as a whole.
-func (s *Service) ExportRun(ctx context.Context, in *api.RunInput) iter.Seq2[json.RawMessage, error] {
+// ExportRun implements httpapi.ExportRun: it yields the lines of the file, one after the other, so that a run is never
+// in memory as a whole.
+func (s *Service) ExportRun(ctx context.Context, in *httpapi.RunInput) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
 		for page, err := range s.pagesOf(ctx, s.run(ctx, in.RunName)) {
 			var line bytes.Buffer
@@ -72,18 +73,18 @@ func (s *Service) pagesOf(ctx context.Context, run *runtime.RunRef) iter.Seq2[*r
 	}
 }
 
-// MoveTimer implements api.MoveTimer.
-func (s *Service) MoveTimer(ctx context.Context, in *api.MoveTimerInput) (*api.Empty, error) {
+// MoveTimer implements httpapi.MoveTimer.
+func (s *Service) MoveTimer(ctx context.Context, in *httpapi.MoveTimerInput) (*httpapi.Empty, error) {
 	return done(s.run(ctx, in.RunName).MoveTimer(ctx, in.Node, in.Body.Until))
 }
 
-// SkipTimer implements api.SkipTimer.
-func (s *Service) SkipTimer(ctx context.Context, in *api.NodeInput) (*api.Empty, error) {
+// SkipTimer implements httpapi.SkipTimer.
+func (s *Service) SkipTimer(ctx context.Context, in *httpapi.NodeInput) (*httpapi.Empty, error) {
 	return done(s.run(ctx, in.RunName).SkipTimer(ctx, in.Node))
 }
 
-// ListTurns implements api.ListTurns.
-func (s *Service) ListTurns(ctx context.Context, in *api.NodeInput) (*fabrictype.Page[fabrictype.Turn], error) {
+// ListTurns implements httpapi.ListTurns.
+func (s *Service) ListTurns(ctx context.Context, in *httpapi.NodeInput) (*fabrictype.Page[fabrictype.Turn], error) {
 	turns, err := s.run(ctx, in.RunName).Turns(ctx, in.Node)
 	if err != nil {
 		return nil, err
@@ -92,8 +93,8 @@ func (s *Service) ListTurns(ctx context.Context, in *api.NodeInput) (*fabrictype
 	return whole(turns), nil
 }
 
-// GetLiveValue implements api.GetLiveValue.
-func (s *Service) GetLiveValue(ctx context.Context, in *api.LiveValueInput) (*fabrictype.LiveValue, error) {
+// GetLiveValue implements httpapi.GetLiveValue.
+func (s *Service) GetLiveValue(ctx context.Context, in *httpapi.LiveValueInput) (*fabrictype.LiveValue, error) {
 	v, err := s.run(ctx, in.RunName).Value(ctx, in.Node, in.Key)
 	if err != nil {
 		return nil, err

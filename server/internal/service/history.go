@@ -6,27 +6,28 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/server/internal/history"
 )
 
-// GetLaneHistory implements api.GetLaneHistory.
-func (s *Service) GetLaneHistory(ctx context.Context, in *api.LaneInput) (*api.LaneHistory, error) {
+// GetLaneHistory implements httpapi.GetLaneHistory.
+func (s *Service) GetLaneHistory(ctx context.Context, in *httpapi.LaneInput) (*httpapi.LaneHistory, error) {
 	s.past.Refresh(ctx)
 	samples := s.past.Lane(in.Lane)
-	out := &api.LaneHistory{Samples: make([]api.LaneSample, len(samples))}
+	out := &httpapi.LaneHistory{Samples: make([]api.LaneSample, len(samples))}
 	for i, l := range samples {
 		out.Samples[i] = api.LaneSample(l)
 	}
 	return out, nil
 }
 
-// GetBudgetHistory implements api.GetBudgetHistory.
-func (s *Service) GetBudgetHistory(ctx context.Context, in *api.BudgetInput) (*api.BudgetHistory, error) {
+// GetBudgetHistory implements httpapi.GetBudgetHistory.
+func (s *Service) GetBudgetHistory(ctx context.Context, in *httpapi.BudgetInput) (*httpapi.BudgetHistory, error) {
 	if _, err := s.client.Budget(budgetRef(in)).Describe(ctx); err != nil {
 		return nil, err
 	}
 	s.past.Refresh(ctx)
-	out := &api.BudgetHistory{Samples: []api.BudgetSample{}}
+	out := &httpapi.BudgetHistory{Samples: []api.BudgetSample{}}
 	if in.Run != "" {
 		return out, nil
 	}

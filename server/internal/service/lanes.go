@@ -3,15 +3,15 @@ package service
 import (
 	"context"
 
-	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 )
 
 // Lanes returns the states of all lanes, for metrics.
 func (s *Service) Lanes(ctx context.Context) ([]fabrictype.Lane, error) { return s.client.Lanes(ctx) }
 
-// ListLanes implements api.ListLanes.
-func (s *Service) ListLanes(ctx context.Context, _ *api.Empty) (*fabrictype.Page[fabrictype.Lane], error) {
+// ListLanes implements httpapi.ListLanes.
+func (s *Service) ListLanes(ctx context.Context, _ *httpapi.Empty) (*fabrictype.Page[fabrictype.Lane], error) {
 	lanes, err := s.client.Lanes(ctx)
 	if err != nil {
 		return nil, err
@@ -19,8 +19,8 @@ func (s *Service) ListLanes(ctx context.Context, _ *api.Empty) (*fabrictype.Page
 	return whole(lanes), nil
 }
 
-// ListPauses implements api.ListPauses.
-func (s *Service) ListPauses(ctx context.Context, _ *api.Empty) (*fabrictype.Page[fabrictype.Pause], error) {
+// ListPauses implements httpapi.ListPauses.
+func (s *Service) ListPauses(ctx context.Context, _ *httpapi.Empty) (*fabrictype.Page[fabrictype.Pause], error) {
 	pauses, err := s.client.Pauses(ctx)
 	if err != nil {
 		return nil, err
@@ -28,22 +28,22 @@ func (s *Service) ListPauses(ctx context.Context, _ *api.Empty) (*fabrictype.Pag
 	return whole(pauses), nil
 }
 
-// PauseLane implements api.PauseLane.
-func (s *Service) PauseLane(ctx context.Context, in *api.LaneReasonInput) (*api.Empty, error) {
+// PauseLane implements httpapi.PauseLane.
+func (s *Service) PauseLane(ctx context.Context, in *httpapi.LaneReasonInput) (*httpapi.Empty, error) {
 	return done(s.as(ctx).Lane(in.Lane).Pause(ctx, in.Body.Reason))
 }
 
-// ResumeLane implements api.ResumeLane.
-func (s *Service) ResumeLane(ctx context.Context, in *api.LaneInput) (*api.Empty, error) {
+// ResumeLane implements httpapi.ResumeLane.
+func (s *Service) ResumeLane(ctx context.Context, in *httpapi.LaneInput) (*httpapi.Empty, error) {
 	return done(s.as(ctx).Lane(in.Lane).Resume(ctx))
 }
 
-// PauseActivity implements api.PauseActivity.
-func (s *Service) PauseActivity(ctx context.Context, in *api.ActivityReasonInput) (*api.Empty, error) {
+// PauseActivity implements httpapi.PauseActivity.
+func (s *Service) PauseActivity(ctx context.Context, in *httpapi.ActivityReasonInput) (*httpapi.Empty, error) {
 	return done(s.as(ctx).Activity(in.Activity).Pause(ctx, in.Body.Reason))
 }
 
-// ResumeActivity implements api.ResumeActivity.
-func (s *Service) ResumeActivity(ctx context.Context, in *api.ActivityInput) (*api.Empty, error) {
+// ResumeActivity implements httpapi.ResumeActivity.
+func (s *Service) ResumeActivity(ctx context.Context, in *httpapi.ActivityInput) (*httpapi.Empty, error) {
 	return done(s.as(ctx).Activity(in.Activity).Resume(ctx))
 }

@@ -7,12 +7,13 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/internal/layout"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// GetRunLayout implements api.GetRunLayout.
-func (s *Service) GetRunLayout(ctx context.Context, in *api.GetRunLayoutInput) (*api.RunLayout, error) {
+// GetRunLayout implements httpapi.GetRunLayout.
+func (s *Service) GetRunLayout(ctx context.Context, in *httpapi.GetRunLayoutInput) (*api.RunLayout, error) {
 	var opts []runtime.DescribeOption
 	if !in.States {
 		opts = append(opts, runtime.WithPage("", 1))
@@ -50,8 +51,8 @@ func statesOf(d *runtime.RunDescription, nodes []api.PlacedNode) []api.NodeNow {
 	return out
 }
 
-// GetFlowLayout implements api.GetFlowLayout.
-func (s *Service) GetFlowLayout(ctx context.Context, in *api.FlowInput) (*api.Layout, error) {
+// GetFlowLayout implements httpapi.GetFlowLayout.
+func (s *Service) GetFlowLayout(ctx context.Context, in *httpapi.FlowInput) (*api.Layout, error) {
 	d, err := s.client.Flow(in.Flow).Describe(ctx)
 	if err != nil {
 		return nil, err

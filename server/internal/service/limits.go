@@ -9,11 +9,11 @@ import (
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 )
 
 // Tag returns the ETag of the part of a value that an operator can change: a limit or a budget without its counts.
@@ -55,8 +55,8 @@ func gone(err, notFound error, condition string) error {
 	return err
 }
 
-// ListLimits implements api.ListLimits.
-func (s *Service) ListLimits(ctx context.Context, _ *api.Empty) (*fabrictype.Page[fabrictype.Limit], error) {
+// ListLimits implements httpapi.ListLimits.
+func (s *Service) ListLimits(ctx context.Context, _ *httpapi.Empty) (*fabrictype.Page[fabrictype.Limit], error) {
 	limits, err := s.client.Limits(ctx)
 	if err != nil {
 		return nil, err
@@ -64,8 +64,8 @@ func (s *Service) ListLimits(ctx context.Context, _ *api.Empty) (*fabrictype.Pag
 	return whole(limits), nil
 }
 
-// GetLimit implements api.GetLimit.
-func (s *Service) GetLimit(ctx context.Context, in *api.LimitInput) (*fabrictype.Limit, error) {
+// GetLimit implements httpapi.GetLimit.
+func (s *Service) GetLimit(ctx context.Context, in *httpapi.LimitInput) (*fabrictype.Limit, error) {
 	l, err := s.client.Limit(in.Limit, in.Key).Describe(ctx)
 	if err != nil {
 		return nil, err
@@ -73,8 +73,8 @@ func (s *Service) GetLimit(ctx context.Context, in *api.LimitInput) (*fabrictype
 	return &l, nil
 }
 
-// SetLimit implements api.SetLimit.
-func (s *Service) SetLimit(ctx context.Context, in *api.SetLimitInput) (*fabrictype.Limit, error) {
+// SetLimit implements httpapi.SetLimit.
+func (s *Service) SetLimit(ctx context.Context, in *httpapi.SetLimitInput) (*fabrictype.Limit, error) {
 	config := activity.LimitConfig{AtOnce: in.Body.AtOnce}
 	if in.Body.AtMost > 0 {
 		config.AtMost, config.Per = in.Body.AtMost, in.Body.Per.Duration
@@ -85,7 +85,7 @@ func (s *Service) SetLimit(ctx context.Context, in *api.SetLimitInput) (*fabrict
 	return s.GetLimit(ctx, &in.LimitInput)
 }
 
-func (s *Service) setLimit(ctx context.Context, in *api.SetLimitInput, config activity.LimitConfig) error {
+func (s *Service) setLimit(ctx context.Context, in *httpapi.SetLimitInput, config activity.LimitConfig) error {
 	if in.IfMatch == "" {
 		return s.as(ctx).Limit(in.Limit, in.Key).Set(ctx, config)
 	}
@@ -102,17 +102,17 @@ func (s *Service) setLimit(ctx context.Context, in *api.SetLimitInput, config ac
 	return s.as(ctx).Limit(present.Name, present.Key).Replace(ctx, present, config)
 }
 
-// ResetLimit implements api.ResetLimit.
-func (s *Service) ResetLimit(ctx context.Context, in *api.LimitInput) (*api.Empty, error) {
+// ResetLimit implements httpapi.ResetLimit.
+func (s *Service) ResetLimit(ctx context.Context, in *httpapi.LimitInput) (*httpapi.Empty, error) {
 	return done(s.as(ctx).Limit(in.Limit, in.Key).Reset(ctx))
 }
 
-func budgetRef(in *api.BudgetInput) fabrictype.BudgetName {
+func budgetRef(in *httpapi.BudgetInput) fabrictype.BudgetName {
 	return fabrictype.BudgetName{Name: in.Budget, Key: in.Key, Flow: in.Flow, Run: in.Run}
 }
 
-// ListBudgets implements api.ListBudgets.
-func (s *Service) ListBudgets(ctx context.Context, _ *api.Empty) (*fabrictype.Page[fabrictype.Budget], error) {
+// ListBudgets implements httpapi.ListBudgets.
+func (s *Service) ListBudgets(ctx context.Context, _ *httpapi.Empty) (*fabrictype.Page[fabrictype.Budget], error) {
 	budgets, err := s.client.Budgets(ctx)
 	if err != nil {
 		return nil, err
@@ -120,8 +120,8 @@ func (s *Service) ListBudgets(ctx context.Context, _ *api.Empty) (*fabrictype.Pa
 	return whole(budgets), nil
 }
 
-// GetBudget implements api.GetBudget.
-func (s *Service) GetBudget(ctx context.Context, in *api.BudgetInput) (*fabrictype.Budget, error) {
+// GetBudget implements httpapi.GetBudget.
+func (s *Service) GetBudget(ctx context.Context, in *httpapi.BudgetInput) (*fabrictype.Budget, error) {
 	b, err := s.client.Budget(budgetRef(in)).Describe(ctx)
 	if err != nil {
 		return nil, err
@@ -129,8 +129,8 @@ func (s *Service) GetBudget(ctx context.Context, in *api.BudgetInput) (*fabricty
 	return &b, nil
 }
 
-// SetBudget implements api.SetBudget.
-func (s *Service) SetBudget(ctx context.Context, in *api.SetBudgetInput) (*fabrictype.Budget, error) {
+// SetBudget implements httpapi.SetBudget.
+func (s *Service) SetBudget(ctx context.Context, in *httpapi.SetBudgetInput) (*fabrictype.Budget, error) {
 	config := flow.BudgetConfig{
 		ResetEvery: in.Body.ResetEvery.Duration, OnExceeded: flow.BudgetEffect(in.Body.Effect),
 	}
@@ -152,7 +152,7 @@ func (s *Service) SetBudget(ctx context.Context, in *api.SetBudgetInput) (*fabri
 	return s.GetBudget(ctx, &in.BudgetInput)
 }
 
-func (s *Service) setBudget(ctx context.Context, in *api.SetBudgetInput, config flow.BudgetConfig) error {
+func (s *Service) setBudget(ctx context.Context, in *httpapi.SetBudgetInput, config flow.BudgetConfig) error {
 	ref := budgetRef(&in.BudgetInput)
 	if in.IfMatch == "" {
 		return s.as(ctx).Budget(ref).Set(ctx, config)
@@ -170,12 +170,12 @@ func (s *Service) setBudget(ctx context.Context, in *api.SetBudgetInput, config 
 	return s.as(ctx).Budget(present.BudgetName).Replace(ctx, present, config)
 }
 
-// ResetBudget implements api.ResetBudget.
-func (s *Service) ResetBudget(ctx context.Context, in *api.BudgetInput) (*api.Empty, error) {
+// ResetBudget implements httpapi.ResetBudget.
+func (s *Service) ResetBudget(ctx context.Context, in *httpapi.BudgetInput) (*httpapi.Empty, error) {
 	return done(s.as(ctx).Budget(budgetRef(in)).Reset(ctx))
 }
 
-// DeleteBudget implements api.DeleteBudget.
-func (s *Service) DeleteBudget(ctx context.Context, in *api.BudgetInput) (*api.Empty, error) {
+// DeleteBudget implements httpapi.DeleteBudget.
+func (s *Service) DeleteBudget(ctx context.Context, in *httpapi.BudgetInput) (*httpapi.Empty, error) {
 	return done(s.as(ctx).Budget(budgetRef(in)).Delete(ctx))
 }

@@ -6,15 +6,15 @@ import (
 	"iter"
 	"strings"
 
-	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
-// FollowLogs implements api.FollowLogs.
-func (s *Service) FollowLogs(ctx context.Context, in *api.FollowLogsInput) (Items[fabrictype.LogLine], error) {
+// FollowLogs implements httpapi.FollowLogs.
+func (s *Service) FollowLogs(ctx context.Context, in *httpapi.FollowLogsInput) (Items[fabrictype.LogLine], error) {
 	if err := ownNode(ctx, in.Node); err != nil {
 		return nil, err
 	}
@@ -60,8 +60,8 @@ func ownNode(ctx context.Context, node string) error {
 	return nil
 }
 
-// FollowFrames implements api.FollowFrames.
-func (s *Service) FollowFrames(ctx context.Context, in *api.FollowFramesInput) (Items[fabrictype.Frame], error) {
+// FollowFrames implements httpapi.FollowFrames.
+func (s *Service) FollowFrames(ctx context.Context, in *httpapi.FollowFramesInput) (Items[fabrictype.Frame], error) {
 	if err := ownNode(ctx, in.Node); err != nil {
 		return nil, err
 	}

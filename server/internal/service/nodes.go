@@ -8,12 +8,13 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/describe"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
-// GetNode implements api.GetNode.
-func (s *Service) GetNode(ctx context.Context, in *api.GetNodeInput) (*fabrictype.Node, error) {
+// GetNode implements httpapi.GetNode.
+func (s *Service) GetNode(ctx context.Context, in *httpapi.GetNodeInput) (*fabrictype.Node, error) {
 	var opts []runtime.DescribeOption
 	if in.Values {
 		if err := login.Need(ctx, api.ReadPayloads); err != nil {
@@ -29,8 +30,10 @@ func (s *Service) GetNode(ctx context.Context, in *api.GetNodeInput) (*fabrictyp
 	return n, nil
 }
 
-// ListItems implements api.ListItems.
-func (s *Service) ListItems(ctx context.Context, in *api.ListItemsInput) (*fabrictype.Page[fabrictype.MapItem], error) {
+// ListItems implements httpapi.ListItems.
+func (s *Service) ListItems(
+	ctx context.Context, in *httpapi.ListItemsInput,
+) (*fabrictype.Page[fabrictype.MapItem], error) {
 	from, err := itemCursor(in.Cursor)
 	if err != nil {
 		return nil, err
@@ -63,12 +66,12 @@ func itemCursor(cursor string) (int, error) {
 	return index, nil
 }
 
-// CancelNode implements api.CancelNode.
-func (s *Service) CancelNode(ctx context.Context, in *api.NodeReasonInput) (*api.Empty, error) {
+// CancelNode implements httpapi.CancelNode.
+func (s *Service) CancelNode(ctx context.Context, in *httpapi.NodeReasonInput) (*httpapi.Empty, error) {
 	return done(s.run(ctx, in.RunName).CancelNode(ctx, in.Node, in.Body.Reason))
 }
 
-// SetNodePriority implements api.SetNodePriority.
-func (s *Service) SetNodePriority(ctx context.Context, in *api.NodePriorityInput) (*api.Empty, error) {
+// SetNodePriority implements httpapi.SetNodePriority.
+func (s *Service) SetNodePriority(ctx context.Context, in *httpapi.NodePriorityInput) (*httpapi.Empty, error) {
 	return done(s.run(ctx, in.RunName).SetNodePriority(ctx, in.Node, in.Body.Priority))
 }

@@ -8,15 +8,16 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
 // maxLasts is the longest time of a registration.
 const maxLasts = 24 * time.Hour
 
-// RegisterPushWorker implements api.RegisterPushWorker.
+// RegisterPushWorker implements httpapi.RegisterPushWorker.
 func (s *Service) RegisterPushWorker(
-	ctx context.Context, in *api.RegisterPushWorkerInput,
+	ctx context.Context, in *httpapi.RegisterPushWorkerInput,
 ) (*api.PushWorker, error) {
 	if d := in.Body.Lasts.Duration; d != 0 && (d < time.Second || d > maxLasts) {
 		return nil, faultAt("/lasts", "must be 1s to %s, got: %s", maxLasts, d)
@@ -31,13 +32,13 @@ func (s *Service) RegisterPushWorker(
 	return &w, nil
 }
 
-// ListPushWorkers implements api.ListPushWorkers.
-func (s *Service) ListPushWorkers(context.Context, *api.Empty) (*fabrictype.Page[api.PushWorker], error) {
+// ListPushWorkers implements httpapi.ListPushWorkers.
+func (s *Service) ListPushWorkers(context.Context, *httpapi.Empty) (*fabrictype.Page[api.PushWorker], error) {
 	return &fabrictype.Page[api.PushWorker]{Items: s.pushes.List()}, nil
 }
 
-// RemovePushWorker implements api.RemovePushWorker.
-func (s *Service) RemovePushWorker(ctx context.Context, in *api.RemovePushWorkerInput) (*api.Empty, error) {
+// RemovePushWorker implements httpapi.RemovePushWorker.
+func (s *Service) RemovePushWorker(ctx context.Context, in *httpapi.RemovePushWorkerInput) (*httpapi.Empty, error) {
 	owner := login.From(ctx)
 	if in.Principal != "" || in.Login != "" {
 		owner = login.Principal{Name: in.Principal, Kind: login.Kind(in.Login)}

@@ -5,14 +5,15 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/queueread"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
-// GetLaneQueue implements api.GetLaneQueue.
-func (s *Service) GetLaneQueue(ctx context.Context, in *api.LaneQueueInput) (*api.LaneQueue, error) {
+// GetLaneQueue implements httpapi.GetLaneQueue.
+func (s *Service) GetLaneQueue(ctx context.Context, in *httpapi.LaneQueueInput) (*api.LaneQueue, error) {
 	queues, err := s.queues.LaneQueues(ctx, enginecore.LaneID(in.Lane), in.Places)
 	if err != nil {
 		return nil, err
@@ -54,8 +55,8 @@ func (s *Service) nodeOfRun(id enginecore.ExecutionID, of queueread.RunOf) api.N
 	return out
 }
 
-// GetLimitUse implements api.GetLimitUse.
-func (s *Service) GetLimitUse(ctx context.Context, in *api.LimitUseInput) (*api.LimitUse, error) {
+// GetLimitUse implements httpapi.GetLimitUse.
+func (s *Service) GetLimitUse(ctx context.Context, in *httpapi.LimitUseInput) (*api.LimitUse, error) {
 	if _, err := s.client.Limit(in.Limit, in.Key).Describe(ctx); err != nil {
 		return nil, err
 	}
@@ -73,8 +74,8 @@ func (s *Service) GetLimitUse(ctx context.Context, in *api.LimitUseInput) (*api.
 	return out, nil
 }
 
-// GetBudgetUse implements api.GetBudgetUse.
-func (s *Service) GetBudgetUse(ctx context.Context, in *api.BudgetUseInput) (*api.BudgetUse, error) {
+// GetBudgetUse implements httpapi.GetBudgetUse.
+func (s *Service) GetBudgetUse(ctx context.Context, in *httpapi.BudgetUseInput) (*api.BudgetUse, error) {
 	ref := budgetRef(&in.BudgetInput)
 	if _, err := s.client.Budget(ref).Describe(ctx); err != nil {
 		return nil, err

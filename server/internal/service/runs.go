@@ -5,11 +5,12 @@ import (
 	"errors"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/describe"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
@@ -17,8 +18,8 @@ import (
 // pagingParameters are those that belong to a list and not to its query.
 var pagingParameters = []string{"cursor", "limit"}
 
-// ListRuns implements api.ListRuns.
-func (s *Service) ListRuns(ctx context.Context, in *api.ListRunsInput) (*fabrictype.Page[fabrictype.Run], error) {
+// ListRuns implements httpapi.ListRuns.
+func (s *Service) ListRuns(ctx context.Context, in *httpapi.ListRunsInput) (*fabrictype.Page[fabrictype.Run], error) {
 	q, err := runtime.ParseRunQuery(in.Query, pagingParameters...)
 	if err != nil {
 		return nil, err
@@ -46,8 +47,8 @@ func (s *Service) ListRuns(ctx context.Context, in *api.ListRunsInput) (*fabrict
 // emptyPages is how many empty pages are passed over for one request.
 const emptyPages = 20
 
-// GetRun implements api.GetRun.
-func (s *Service) GetRun(ctx context.Context, in *api.GetRunInput) (*fabrictype.RunDetail, error) {
+// GetRun implements httpapi.GetRun.
+func (s *Service) GetRun(ctx context.Context, in *httpapi.GetRunInput) (*fabrictype.RunDetail, error) {
 	nodes := in.Nodes
 	if nodes == 0 {
 		nodes = describe.MaxPage
@@ -75,8 +76,8 @@ func (s *Service) GetRun(ctx context.Context, in *api.GetRunInput) (*fabrictype.
 // maxWait bounds how long GetResult waits.
 const maxWait = 30 * time.Second
 
-// GetResult implements api.GetResult.
-func (s *Service) GetResult(ctx context.Context, in *api.GetResultInput) (*api.Result, error) {
+// GetResult implements httpapi.GetResult.
+func (s *Service) GetResult(ctx context.Context, in *httpapi.GetResultInput) (*api.Result, error) {
 	run := s.run(ctx, in.RunName)
 	if err := waitForEnd(ctx, run, in.Wait.Duration); err != nil {
 		return nil, err
@@ -109,7 +110,7 @@ func waitForEnd(ctx context.Context, run *runtime.RunRef, wait time.Duration) er
 	defer cancel()
 	for _, err := range run.Watch(ctx, "") {
 		switch {
-		case err == nil || errors.Is(err, &runtime.EventsLostError{}):
+		case err == nil || errors.Is(err, &fabrictype.EventsLostError{}):
 		case ctx.Err() != nil:
 			return nil
 		default:
@@ -119,12 +120,12 @@ func waitForEnd(ctx context.Context, run *runtime.RunRef, wait time.Duration) er
 	return nil
 }
 
-// FollowRun implements api.FollowRun.
-func (s *Service) FollowRun(ctx context.Context, in *api.FollowRunInput) (Items[fabrictype.Event], error) {
+// FollowRun implements httpapi.FollowRun.
+func (s *Service) FollowRun(ctx context.Context, in *httpapi.FollowRunInput) (Items[fabrictype.Event], error) {
 	run := s.run(ctx, in.RunName)
 	return func(yield func(Item[fabrictype.Event], error) bool) {
 		for e, err := range run.Watch(ctx, in.Cursor()) {
-			if in.Cursor() == "" && errors.Is(err, &runtime.EventsLostError{}) {
+			if in.Cursor() == "" && errors.Is(err, &fabrictype.EventsLostError{}) {
 				continue // a client without a cursor begins with the oldest event that is left
 			}
 			if err != nil {
@@ -138,8 +139,8 @@ func (s *Service) FollowRun(ctx context.Context, in *api.FollowRunInput) (Items[
 	}, nil
 }
 
-// GetRunGraph implements api.GetRunGraph.
-func (s *Service) GetRunGraph(ctx context.Context, in *api.GetRunGraphInput) (*api.Drawing, error) {
+// GetRunGraph implements httpapi.GetRunGraph.
+func (s *Service) GetRunGraph(ctx context.Context, in *httpapi.GetRunGraphInput) (*api.Drawing, error) {
 	d, err := s.describe(ctx, s.run(ctx, in.RunName), runtime.WithPage("", 1))
 	if err != nil {
 		return nil, err
@@ -170,8 +171,8 @@ func drawing(format string, g graph) *api.Drawing {
 	return out
 }
 
-// CancelRun implements api.CancelRun.
-func (s *Service) CancelRun(ctx context.Context, in *api.CancelRunInput) (*api.Empty, error) {
+// CancelRun implements httpapi.CancelRun.
+func (s *Service) CancelRun(ctx context.Context, in *httpapi.CancelRunInput) (*httpapi.Empty, error) {
 	run := s.run(ctx, in.RunName)
 	if in.Body.PendingOnly {
 		return done(run.CancelPending(ctx, in.Body.Reason))
@@ -179,8 +180,8 @@ func (s *Service) CancelRun(ctx context.Context, in *api.CancelRunInput) (*api.E
 	return done(run.Cancel(ctx, in.Body.Reason))
 }
 
-// RerunRun implements api.RerunRun.
-func (s *Service) RerunRun(ctx context.Context, in *api.RerunInput) (*api.Empty, error) {
+// RerunRun implements httpapi.RerunRun.
+func (s *Service) RerunRun(ctx context.Context, in *httpapi.RerunInput) (*httpapi.Empty, error) {
 	scope := fabrictype.RerunFailed
 	switch in.Body.Scope {
 	case "from":
@@ -194,30 +195,30 @@ func (s *Service) RerunRun(ctx context.Context, in *api.RerunInput) (*api.Empty,
 	return done(s.run(ctx, in.RunName).Rerun(ctx, scope, once(ctx)...))
 }
 
-// PauseRun implements api.PauseRun.
-func (s *Service) PauseRun(ctx context.Context, in *api.ReasonInput) (*api.Empty, error) {
+// PauseRun implements httpapi.PauseRun.
+func (s *Service) PauseRun(ctx context.Context, in *httpapi.ReasonInput) (*httpapi.Empty, error) {
 	return done(s.run(ctx, in.RunName).Pause(ctx, in.Body.Reason))
 }
 
-// ResumeRun implements api.ResumeRun.
-func (s *Service) ResumeRun(ctx context.Context, in *api.RunInput) (*api.Empty, error) {
+// ResumeRun implements httpapi.ResumeRun.
+func (s *Service) ResumeRun(ctx context.Context, in *httpapi.RunInput) (*httpapi.Empty, error) {
 	return done(s.run(ctx, in.RunName).Resume(ctx))
 }
 
-// SetRunPriority implements api.SetRunPriority.
-func (s *Service) SetRunPriority(ctx context.Context, in *api.PriorityInput) (*api.Empty, error) {
-	if in.Body.Priority > activityspec.MaxPriority {
-		return nil, faultAt("/priority", "must be at most %d, got: %d", activityspec.MaxPriority, in.Body.Priority)
+// SetRunPriority implements httpapi.SetRunPriority.
+func (s *Service) SetRunPriority(ctx context.Context, in *httpapi.PriorityInput) (*httpapi.Empty, error) {
+	if in.Body.Priority > activity.MaxPriority {
+		return nil, faultAt("/priority", "must be at most %d, got: %d", activity.MaxPriority, in.Body.Priority)
 	}
 	return done(s.run(ctx, in.RunName).SetPriority(ctx, in.Body.Priority))
 }
 
-// MoveRunStart implements api.MoveRunStart.
-func (s *Service) MoveRunStart(ctx context.Context, in *api.MoveStartInput) (*api.Empty, error) {
+// MoveRunStart implements httpapi.MoveRunStart.
+func (s *Service) MoveRunStart(ctx context.Context, in *httpapi.MoveStartInput) (*httpapi.Empty, error) {
 	return done(s.run(ctx, in.RunName).MoveStart(ctx, in.Body.StartAt))
 }
 
-// PurgeRun implements api.PurgeRun.
-func (s *Service) PurgeRun(ctx context.Context, in *api.RunInput) (*api.Empty, error) {
+// PurgeRun implements httpapi.PurgeRun.
+func (s *Service) PurgeRun(ctx context.Context, in *httpapi.RunInput) (*httpapi.Empty, error) {
 	return done(s.run(ctx, in.RunName).Purge(ctx))
 }

@@ -6,18 +6,19 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/internal/timetable"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
-// ListSchedules implements api.ListSchedules.
-func (s *Service) ListSchedules(ctx context.Context, _ *api.Empty) (*fabrictype.Page[fabrictype.Schedule], error) {
+// ListSchedules implements httpapi.ListSchedules.
+func (s *Service) ListSchedules(ctx context.Context, _ *httpapi.Empty) (*fabrictype.Page[fabrictype.Schedule], error) {
 	return collect(s.client.Schedules(ctx), func(d *fabrictype.Schedule) fabrictype.Schedule { return *d })
 }
 
-// GetSchedule implements api.GetSchedule.
-func (s *Service) GetSchedule(ctx context.Context, in *api.GetScheduleInput) (*fabrictype.Schedule, error) {
+// GetSchedule implements httpapi.GetSchedule.
+func (s *Service) GetSchedule(ctx context.Context, in *httpapi.GetScheduleInput) (*fabrictype.Schedule, error) {
 	if in.Values {
 		if err := login.Need(ctx, api.ReadPayloads); err != nil {
 			return nil, err
@@ -35,8 +36,8 @@ func (s *Service) GetSchedule(ctx context.Context, in *api.GetScheduleInput) (*f
 	return d, nil
 }
 
-// ListFires implements api.ListFires.
-func (s *Service) ListFires(ctx context.Context, in *api.ListFiresInput) (*fabrictype.Page[time.Time], error) {
+// ListFires implements httpapi.ListFires.
+func (s *Service) ListFires(ctx context.Context, in *httpapi.ListFiresInput) (*fabrictype.Page[time.Time], error) {
 	if in.Cron != "" || in.Every.Duration != 0 {
 		return s.previewFires(in)
 	}
@@ -48,7 +49,7 @@ func (s *Service) ListFires(ctx context.Context, in *api.ListFiresInput) (*fabri
 }
 
 // previewFires lists the next times of a timing that no schedule has yet, by the clock of the server.
-func (s *Service) previewFires(in *api.ListFiresInput) (*fabrictype.Page[time.Time], error) {
+func (s *Service) previewFires(in *httpapi.ListFiresInput) (*fabrictype.Page[time.Time], error) {
 	table, err := timetable.New(timetable.Spec{
 		Cron: in.Cron, Zone: in.TimeZone, Every: in.Every.Duration, Start: in.StartingAt, End: in.EndingAt,
 	})
@@ -62,8 +63,8 @@ func (s *Service) previewFires(in *api.ListFiresInput) (*fabrictype.Page[time.Ti
 	return out, nil
 }
 
-// SetSchedule implements api.SetSchedule.
-func (s *Service) SetSchedule(ctx context.Context, in *api.SetScheduleInput) (*fabrictype.Schedule, error) {
+// SetSchedule implements httpapi.SetSchedule.
+func (s *Service) SetSchedule(ctx context.Context, in *httpapi.SetScheduleInput) (*fabrictype.Schedule, error) {
 	b := &in.Body
 	config := runtime.ScheduleConfig{
 		CatchUp: b.CatchUp.Duration, Overlap: fabrictype.OverlapPolicy(b.Overlap), QueueLimit: b.QueueLimit,
@@ -82,8 +83,8 @@ func setTiming(config *runtime.ScheduleConfig, t api.Timing) {
 	config.StartingAt, config.EndingAt, config.Jitter = t.StartingAt, t.EndingAt, t.Jitter.Duration
 }
 
-// EditSchedule implements api.EditSchedule.
-func (s *Service) EditSchedule(ctx context.Context, in *api.EditScheduleInput) (*fabrictype.Schedule, error) {
+// EditSchedule implements httpapi.EditSchedule.
+func (s *Service) EditSchedule(ctx context.Context, in *httpapi.EditScheduleInput) (*fabrictype.Schedule, error) {
 	d, err := s.as(ctx).Schedule(in.Schedule).Edit(ctx, func(e *runtime.ScheduleEdit) error {
 		editSchedule(e, in)
 		return nil
@@ -95,7 +96,7 @@ func (s *Service) EditSchedule(ctx context.Context, in *api.EditScheduleInput) (
 }
 
 // editSchedule changes the fields that the input has.
-func editSchedule(e *runtime.ScheduleEdit, in *api.EditScheduleInput) {
+func editSchedule(e *runtime.ScheduleEdit, in *httpapi.EditScheduleInput) {
 	b := &in.Body
 	if b.Timing != nil {
 		setTiming(&e.Config, *b.Timing)
@@ -123,29 +124,31 @@ func editSchedule(e *runtime.ScheduleEdit, in *api.EditScheduleInput) {
 	}
 }
 
-// BackfillSchedule implements api.BackfillSchedule.
-func (s *Service) BackfillSchedule(ctx context.Context, in *api.BackfillScheduleInput) (*api.Backfilled, error) {
+// BackfillSchedule implements httpapi.BackfillSchedule.
+func (s *Service) BackfillSchedule(
+	ctx context.Context, in *httpapi.BackfillScheduleInput,
+) (*httpapi.Backfilled, error) {
 	times, err := s.as(ctx).Schedule(in.Schedule).Backfill(ctx, fabrictype.Backfill{
 		From: in.Body.From, Until: in.Body.Until, Overlap: fabrictype.OverlapPolicy(in.Body.Overlap),
 	}, once(ctx)...)
 	if err != nil {
 		return nil, err
 	}
-	return &api.Backfilled{Times: times}, nil
+	return &httpapi.Backfilled{Times: times}, nil
 }
 
-// PauseSchedule implements api.PauseSchedule.
-func (s *Service) PauseSchedule(ctx context.Context, in *api.ScheduleReasonInput) (*api.Empty, error) {
+// PauseSchedule implements httpapi.PauseSchedule.
+func (s *Service) PauseSchedule(ctx context.Context, in *httpapi.ScheduleReasonInput) (*httpapi.Empty, error) {
 	return done(s.as(ctx).Schedule(in.Schedule).Pause(ctx, in.Body.Reason))
 }
 
-// ResumeSchedule implements api.ResumeSchedule.
-func (s *Service) ResumeSchedule(ctx context.Context, in *api.ScheduleInput) (*api.Empty, error) {
+// ResumeSchedule implements httpapi.ResumeSchedule.
+func (s *Service) ResumeSchedule(ctx context.Context, in *httpapi.ScheduleInput) (*httpapi.Empty, error) {
 	return done(s.as(ctx).Schedule(in.Schedule).Resume(ctx))
 }
 
-// TriggerSchedule implements api.TriggerSchedule.
-func (s *Service) TriggerSchedule(ctx context.Context, in *api.ScheduleInput) (*api.StartedRun, error) {
+// TriggerSchedule implements httpapi.TriggerSchedule.
+func (s *Service) TriggerSchedule(ctx context.Context, in *httpapi.ScheduleInput) (*api.StartedRun, error) {
 	d, err := s.client.Schedule(in.Schedule).Describe(ctx)
 	if err != nil {
 		return nil, err
@@ -157,7 +160,7 @@ func (s *Service) TriggerSchedule(ctx context.Context, in *api.ScheduleInput) (*
 	return &api.StartedRun{Flow: d.Flow, Run: run}, nil
 }
 
-// DeleteSchedule implements api.DeleteSchedule.
-func (s *Service) DeleteSchedule(ctx context.Context, in *api.ScheduleInput) (*api.Empty, error) {
+// DeleteSchedule implements httpapi.DeleteSchedule.
+func (s *Service) DeleteSchedule(ctx context.Context, in *httpapi.ScheduleInput) (*httpapi.Empty, error) {
 	return done(s.as(ctx).Schedule(in.Schedule).Delete(ctx))
 }

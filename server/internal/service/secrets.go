@@ -6,12 +6,13 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
-// RotateSecrets implements api.RotateSecrets.
-func (s *Service) RotateSecrets(ctx context.Context, in *api.RotateSecretsInput) (*api.RotatedSecrets, error) {
+// RotateSecrets implements httpapi.RotateSecrets.
+func (s *Service) RotateSecrets(ctx context.Context, in *httpapi.RotateSecretsInput) (*api.RotatedSecrets, error) {
 	r, err := s.engine.RotateSecrets(ctx, graceOf(in.Body.Grace), runtime.WithActor(login.From(ctx).Name))
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/internal/queueread"
 	"github.com/flowfabric/flowfabric-go/internal/serverstore"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -29,7 +30,7 @@ type Item[T any] struct {
 // Items are the items of a stream. The sequence ends when nothing follows; an error is yielded last.
 type Items[T any] = iter.Seq2[Item[T], error]
 
-// Service has the operations. Its methods are the handlers of the operations of package api with the same names. The
+// Service has the operations. Its methods are the handlers of the operations of the HTTP API with the same names. The
 // principal of the context is the actor of their changes.
 type Service struct {
 	engine *runtime.Engine
@@ -95,7 +96,7 @@ func (s *Service) as(ctx context.Context) *runtime.Client {
 	return s.client
 }
 
-func (s *Service) run(ctx context.Context, name api.RunName) *runtime.RunRef {
+func (s *Service) run(ctx context.Context, name httpapi.RunName) *runtime.RunRef {
 	return s.as(ctx).Run(name.Flow, name.Run)
 }
 
@@ -130,9 +131,9 @@ func collect[From, To any](seq iter.Seq2[From, error], convert func(From) To) (*
 	return &fabrictype.Page[To]{Items: items}, nil
 }
 
-func done(err error) (*api.Empty, error) {
+func done(err error) (*httpapi.Empty, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &api.Empty{}, nil
+	return &httpapi.Empty{}, nil
 }

@@ -6,11 +6,14 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/internal/serverstore"
 )
 
-// ListSessions implements api.ListSessions.
-func (s *Service) ListSessions(ctx context.Context, in *api.ListSessionsInput) (*fabrictype.Page[api.Session], error) {
+// ListSessions implements httpapi.ListSessions.
+func (s *Service) ListSessions(
+	ctx context.Context, in *httpapi.ListSessionsInput,
+) (*fabrictype.Page[api.Session], error) {
 	sessions, next, err := s.store.Sessions(ctx, in.Principal, in.Cursor, in.Limit)
 	if err != nil {
 		return nil, err
@@ -29,8 +32,8 @@ func sessionOf(s serverstore.Session) api.Session {
 	}
 }
 
-// DeleteSession implements api.DeleteSession. The entry of the audit log has whose session it was.
-func (s *Service) DeleteSession(ctx context.Context, in *api.SessionInput) (*api.Empty, error) {
+// DeleteSession implements httpapi.DeleteSession. The entry of the audit log has whose session it was.
+func (s *Service) DeleteSession(ctx context.Context, in *httpapi.SessionInput) (*httpapi.Empty, error) {
 	session, err := s.store.Session(ctx, in.Session)
 	if err != nil {
 		return nil, err

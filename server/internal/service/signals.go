@@ -9,6 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server/internal/answers"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
@@ -34,8 +35,8 @@ func replied(r fabrictype.SignalResult, err error) (*fabrictype.SignalResult, er
 	return &r, nil
 }
 
-// SignalRun implements api.SignalRun.
-func (s *Service) SignalRun(ctx context.Context, in *api.SignalRunInput) (*fabrictype.SignalResult, error) {
+// SignalRun implements httpapi.SignalRun.
+func (s *Service) SignalRun(ctx context.Context, in *httpapi.SignalRunInput) (*fabrictype.SignalResult, error) {
 	wait := runtime.WaitName{Node: in.Body.Node, Step: in.Body.Step}
 	signal, err := signalOf(ctx, &in.Body.SignalBody)
 	if err != nil {
@@ -54,8 +55,8 @@ func answered(flow, run, node string, signal *runtime.Signal) answers.Answer {
 	return answers.Answer{Wait: flow + "/" + run + "/" + node, Signal: signal.Name, Source: signal.Source}
 }
 
-// SignalToken implements api.SignalToken.
-func (s *Service) SignalToken(ctx context.Context, in *api.SignalTokenInput) (*fabrictype.SignalResult, error) {
+// SignalToken implements httpapi.SignalToken.
+func (s *Service) SignalToken(ctx context.Context, in *httpapi.SignalTokenInput) (*fabrictype.SignalResult, error) {
 	token, err := runtime.ParseToken(in.Body.Token)
 	if err != nil {
 		return nil, err
@@ -77,8 +78,8 @@ func (s *Service) SignalToken(ctx context.Context, in *api.SignalTokenInput) (*f
 	return replied(answered(w.Flow, w.Run, w.Node, &signal).Send(ctx, s.client.Internal(), send))
 }
 
-// GetTokenWait implements api.GetTokenWait.
-func (s *Service) GetTokenWait(ctx context.Context, in *api.TokenInput) (*fabrictype.Wait, error) {
+// GetTokenWait implements httpapi.GetTokenWait.
+func (s *Service) GetTokenWait(ctx context.Context, in *httpapi.TokenInput) (*fabrictype.Wait, error) {
 	token, err := runtime.ParseToken(in.Body.Token)
 	if err != nil {
 		return nil, err
@@ -103,8 +104,8 @@ func (s *Service) waitOfToken(ctx context.Context, token activity.Token) (runtim
 	return w, nil
 }
 
-// ListSignals implements api.ListSignals.
-func (s *Service) ListSignals(ctx context.Context, in *api.WaitInput) (
+// ListSignals implements httpapi.ListSignals.
+func (s *Service) ListSignals(ctx context.Context, in *httpapi.WaitInput) (
 	*fabrictype.Page[fabrictype.ReceivedSignal], error,
 ) {
 	run, w, err := s.wait(ctx, in.WaitName)

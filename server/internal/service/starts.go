@@ -5,12 +5,13 @@ import (
 	"encoding/json"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
-// StartRun implements api.StartRun.
-func (s *Service) StartRun(ctx context.Context, in *api.StartRunInput) (*api.StartedRun, error) {
+// StartRun implements httpapi.StartRun.
+func (s *Service) StartRun(ctx context.Context, in *httpapi.StartRunInput) (*api.StartedRun, error) {
 	start, err := startOf(&in.Body.NewRun, named(ctx, in.Body.ID))
 	if err != nil {
 		return nil, err
@@ -47,11 +48,11 @@ func (s *Service) startOrSignal(
 	return out, err
 }
 
-// StartRuns implements api.StartRuns. problemOf returns the problem by which an error is answered.
+// StartRuns implements httpapi.StartRuns. problemOf returns the problem by which an error is answered.
 func (s *Service) StartRuns(
-	ctx context.Context, in *api.StartRunsInput, problemOf func(error) api.Problem,
-) (*api.StartedRuns, error) {
-	out := &api.StartedRuns{Runs: make([]api.StartOutcome, len(in.Body.Runs))}
+	ctx context.Context, in *httpapi.StartRunsInput, problemOf func(error) api.Problem,
+) (*httpapi.StartedRuns, error) {
+	out := &httpapi.StartedRuns{Runs: make([]api.StartOutcome, len(in.Body.Runs))}
 	refuse := func(i int, err error) {
 		problem := problemOf(err)
 		run := api.StartedRun{Flow: in.Flow, Run: in.Body.Runs[i].ID}

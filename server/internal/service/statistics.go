@@ -11,14 +11,15 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // statisticsNodes is about how many nodes of runs are read for one request.
 const statisticsNodes = 10_000
 
-// GetFlowStatistics implements api.GetFlowStatistics.
-func (s *Service) GetFlowStatistics(ctx context.Context, in *api.FlowStatisticsInput) (*api.FlowStatistics, error) {
+// GetFlowStatistics implements httpapi.GetFlowStatistics.
+func (s *Service) GetFlowStatistics(ctx context.Context, in *httpapi.FlowStatisticsInput) (*api.FlowStatistics, error) {
 	t := tally{nodes: map[string]*nodeTally{}, versions: map[string]*versionTally{}}
 	page, err := s.client.ListRuns(ctx, runtime.RunQuery{Flow: in.Flow}, "", in.Runs)
 	if err != nil {

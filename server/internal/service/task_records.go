@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -19,8 +20,8 @@ var logLevels = map[string]slog.Level{
 	"error": slog.LevelError,
 }
 
-// AppendLogs implements api.AppendLogs. Lines are stored with the attempt; the log of the server does not get them.
-func (s *Service) AppendLogs(ctx context.Context, in *api.AppendLogsInput) (*api.Empty, error) {
+// AppendLogs implements httpapi.AppendLogs. Lines are stored with the attempt; the log of the server does not get them.
+func (s *Service) AppendLogs(ctx context.Context, in *httpapi.AppendLogsInput) (*httpapi.Empty, error) {
 	t, err := s.task(ctx, in.Task)
 	if err != nil {
 		return nil, err
@@ -48,18 +49,18 @@ func (s *Service) AppendLogs(ctx context.Context, in *api.AppendLogsInput) (*api
 			return nil, err
 		}
 	}
-	return &api.Empty{}, nil
+	return &httpapi.Empty{}, nil
 }
 
-// ReportUsage implements api.ReportUsage.
-func (s *Service) ReportUsage(ctx context.Context, in *api.ReportUsageInput) (*api.ReportedUsage, error) {
+// ReportUsage implements httpapi.ReportUsage.
+func (s *Service) ReportUsage(ctx context.Context, in *httpapi.ReportUsageInput) (*httpapi.ReportedUsage, error) {
 	t, err := s.task(ctx, in.Task)
 	if err != nil {
 		return nil, err
 	}
 	err = t.ReportUsage(ctx, in.Body.Key, in.Body.Usage)
 	if exceeded, ok := errors.AsType[*activity.BudgetError](err); ok {
-		return &api.ReportedUsage{Exceeded: &api.ExceededBudget{
+		return &httpapi.ReportedUsage{Exceeded: &api.ExceededBudget{
 			Budget: exceeded.Budget, Key: exceeded.Key, Dimension: exceeded.Dimension, Asked: exceeded.Asked,
 			Spent: exceeded.Spent, Reserved: exceeded.Reserved, Hard: exceeded.Hard,
 		}}, nil
@@ -70,11 +71,11 @@ func (s *Service) ReportUsage(ctx context.Context, in *api.ReportUsageInput) (*a
 	if err != nil {
 		return nil, err
 	}
-	return &api.ReportedUsage{}, nil
+	return &httpapi.ReportedUsage{}, nil
 }
 
-// GetStep implements api.GetStep.
-func (s *Service) GetStep(ctx context.Context, in *api.StepInput) (*api.Step, error) {
+// GetStep implements httpapi.GetStep.
+func (s *Service) GetStep(ctx context.Context, in *httpapi.StepInput) (*api.Step, error) {
 	t, err := s.task(ctx, in.Task)
 	if err != nil {
 		return nil, err
@@ -86,8 +87,8 @@ func (s *Service) GetStep(ctx context.Context, in *api.StepInput) (*api.Step, er
 	return &api.Step{Recorded: recorded, Result: result}, nil
 }
 
-// RecordStep implements api.RecordStep.
-func (s *Service) RecordStep(ctx context.Context, in *api.RecordStepInput) (*api.Step, error) {
+// RecordStep implements httpapi.RecordStep.
+func (s *Service) RecordStep(ctx context.Context, in *httpapi.RecordStepInput) (*api.Step, error) {
 	t, err := s.task(ctx, in.Task)
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 	"github.com/flowfabric/flowfabric-go/server/internal/taskpool"
@@ -24,8 +25,8 @@ const CategoryCodec = "codec"
 // taskOwner is who may act on the tasks that the caller claims.
 func taskOwner(ctx context.Context) string { return login.From(ctx).ID() }
 
-// ClaimTask implements api.ClaimTask.
-func (s *Service) ClaimTask(ctx context.Context, in *api.ClaimTaskInput) (*api.ClaimedTask, error) {
+// ClaimTask implements httpapi.ClaimTask.
+func (s *Service) ClaimTask(ctx context.Context, in *httpapi.ClaimTaskInput) (*api.ClaimedTask, error) {
 	b := &in.Body
 	waiting, cancel := context.WithTimeout(ctx, max(time.Millisecond, min(b.Wait.Duration, claimWait)))
 	defer cancel()
@@ -116,8 +117,8 @@ func (s *Service) task(ctx context.Context, token string) (*taskpool.Task, error
 	return s.tasks.Find(taskOwner(ctx), token)
 }
 
-// RenewTask implements api.RenewTask.
-func (s *Service) RenewTask(ctx context.Context, in *api.TaskInput) (*api.RenewedTask, error) {
+// RenewTask implements httpapi.RenewTask.
+func (s *Service) RenewTask(ctx context.Context, in *httpapi.TaskInput) (*api.RenewedTask, error) {
 	t, err := s.task(ctx, in.Task)
 	reason := err
 	if err == nil {
@@ -158,24 +159,24 @@ func (s *Service) settle(
 	return answer, err
 }
 
-// CompleteTask implements api.CompleteTask.
-func (s *Service) CompleteTask(ctx context.Context, in *api.CompleteTaskInput) (*api.Empty, error) {
+// CompleteTask implements httpapi.CompleteTask.
+func (s *Service) CompleteTask(ctx context.Context, in *httpapi.CompleteTaskInput) (*httpapi.Empty, error) {
 	_, err := s.settle(ctx, in.Task, taskpool.Completed, func(t *taskpool.Task) (taskpool.Answer, error) {
 		return taskpool.Answer{}, t.Complete(ctx, []byte(in.Body.Result))
 	})
 	return done(err)
 }
 
-// ReleaseTask implements api.ReleaseTask.
-func (s *Service) ReleaseTask(ctx context.Context, in *api.TaskInput) (*api.Empty, error) {
+// ReleaseTask implements httpapi.ReleaseTask.
+func (s *Service) ReleaseTask(ctx context.Context, in *httpapi.TaskInput) (*httpapi.Empty, error) {
 	_, err := s.settle(ctx, in.Task, taskpool.Released, func(t *taskpool.Task) (taskpool.Answer, error) {
 		return taskpool.Answer{}, t.Release(ctx)
 	})
 	return done(err)
 }
 
-// FailTask implements api.FailTask.
-func (s *Service) FailTask(ctx context.Context, in *api.FailTaskInput) (*api.FailedTask, error) {
+// FailTask implements httpapi.FailTask.
+func (s *Service) FailTask(ctx context.Context, in *httpapi.FailTaskInput) (*httpapi.FailedTask, error) {
 	failure, err := failureOf(&in.Body)
 	if err != nil {
 		return nil, err
@@ -187,7 +188,7 @@ func (s *Service) FailTask(ctx context.Context, in *api.FailTaskInput) (*api.Fai
 	if err != nil {
 		return nil, err
 	}
-	return &api.FailedTask{Retries: answer.Retries}, nil
+	return &httpapi.FailedTask{Retries: answer.Retries}, nil
 }
 
 // failureOf returns a failure as an error with the marks of package activity.
@@ -247,8 +248,8 @@ func (d *remoteDetail) MarshalJSON() ([]byte, error) {
 	return d.value, nil
 }
 
-// SuspendTask implements api.SuspendTask.
-func (s *Service) SuspendTask(ctx context.Context, in *api.SuspendTaskInput) (*api.SuspendedTask, error) {
+// SuspendTask implements httpapi.SuspendTask.
+func (s *Service) SuspendTask(ctx context.Context, in *httpapi.SuspendTaskInput) (*httpapi.SuspendedTask, error) {
 	answer, err := s.settle(ctx, in.Task, taskpool.Suspended, func(t *taskpool.Task) (a taskpool.Answer, err error) {
 		a.Token, err = t.Suspend(ctx, waitOptions(&in.Body)...)
 		return a, err
@@ -256,7 +257,7 @@ func (s *Service) SuspendTask(ctx context.Context, in *api.SuspendTaskInput) (*a
 	if err != nil {
 		return nil, err
 	}
-	return &api.SuspendedTask{Token: answer.Token.Reveal()}, nil
+	return &httpapi.SuspendedTask{Token: answer.Token.Reveal()}, nil
 }
 
 func waitOptions(b *api.SuspendTaskBody) []activity.WaitOption {
@@ -280,8 +281,8 @@ func waitOptions(b *api.SuspendTaskBody) []activity.WaitOption {
 	return options
 }
 
-// AppendFrames implements api.AppendFrames.
-func (s *Service) AppendFrames(ctx context.Context, in *api.AppendFramesInput) (*api.Empty, error) {
+// AppendFrames implements httpapi.AppendFrames.
+func (s *Service) AppendFrames(ctx context.Context, in *httpapi.AppendFramesInput) (*httpapi.Empty, error) {
 	t, err := s.task(ctx, in.Task)
 	if err != nil {
 		return nil, err
@@ -303,11 +304,11 @@ func (s *Service) AppendFrames(ctx context.Context, in *api.AppendFramesInput) (
 			return nil, err
 		}
 	}
-	return &api.Empty{}, nil
+	return &httpapi.Empty{}, nil
 }
 
-// ReportProgress implements api.ReportProgress.
-func (s *Service) ReportProgress(ctx context.Context, in *api.ReportProgressInput) (*api.Empty, error) {
+// ReportProgress implements httpapi.ReportProgress.
+func (s *Service) ReportProgress(ctx context.Context, in *httpapi.ReportProgressInput) (*httpapi.Empty, error) {
 	t, err := s.task(ctx, in.Task)
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/internal/serverstore"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
@@ -28,8 +29,8 @@ func tokenOf(t serverstore.Token) api.Token {
 	return out
 }
 
-// ListTokens implements api.ListTokens.
-func (s *Service) ListTokens(ctx context.Context, _ *api.Empty) (*fabrictype.Page[api.Token], error) {
+// ListTokens implements httpapi.ListTokens.
+func (s *Service) ListTokens(ctx context.Context, _ *httpapi.Empty) (*fabrictype.Page[api.Token], error) {
 	tokens, err := s.store.Tokens(ctx)
 	if err != nil {
 		return nil, err
@@ -44,8 +45,8 @@ func HashToken(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// CreateToken implements api.CreateToken.
-func (s *Service) CreateToken(ctx context.Context, in *api.CreateTokenInput) (*api.CreatedToken, error) {
+// CreateToken implements httpapi.CreateToken.
+func (s *Service) CreateToken(ctx context.Context, in *httpapi.CreateTokenInput) (*api.CreatedToken, error) {
 	b := &in.Body
 	if err := recordtext.NameFault(b.Name); err != nil {
 		return nil, faultAt("/name", "must be fit for URLs, got: %.140q: %v", b.Name, err)
@@ -81,8 +82,8 @@ func (s *Service) CreateToken(ctx context.Context, in *api.CreateTokenInput) (*a
 	return &api.CreatedToken{Token: tokenOf(token), Text: text}, nil
 }
 
-// DeleteToken implements api.DeleteToken.
-func (s *Service) DeleteToken(ctx context.Context, in *api.TokenNameInput) (*api.Empty, error) {
+// DeleteToken implements httpapi.DeleteToken.
+func (s *Service) DeleteToken(ctx context.Context, in *httpapi.TokenNameInput) (*httpapi.Empty, error) {
 	return done(s.audited(ctx, auditlink.DeleteToken, in.Token, "", func() error {
 		return s.store.RemoveToken(ctx, in.Token)
 	}))

@@ -6,12 +6,13 @@ import (
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
-// Inspect implements api.Inspect.
-func (s *Service) Inspect(ctx context.Context, _ *api.Empty) (*fabrictype.Inspection, error) {
+// Inspect implements httpapi.Inspect.
+func (s *Service) Inspect(ctx context.Context, _ *httpapi.Empty) (*fabrictype.Inspection, error) {
 	report, err := s.engine.Inspect(ctx)
 	if err != nil {
 		return nil, err
@@ -22,8 +23,8 @@ func (s *Service) Inspect(ctx context.Context, _ *api.Empty) (*fabrictype.Inspec
 	return &report, nil
 }
 
-// ListKeeperTasks implements api.ListKeeperTasks.
-func (s *Service) ListKeeperTasks(ctx context.Context, _ *api.Empty) (*fabrictype.Page[api.KeeperTask], error) {
+// ListKeeperTasks implements httpapi.ListKeeperTasks.
+func (s *Service) ListKeeperTasks(ctx context.Context, _ *httpapi.Empty) (*fabrictype.Page[api.KeeperTask], error) {
 	s.past.Refresh(ctx)
 	lags, now := s.past.Lags(), s.now()
 	return pageOf(s.admin.KeeperTasks(), func(t admin.KeeperTask) api.KeeperTask {
@@ -34,8 +35,8 @@ func (s *Service) ListKeeperTasks(ctx context.Context, _ *api.Empty) (*fabrictyp
 	}), nil
 }
 
-// RunKeeperTask implements api.RunKeeperTask.
-func (s *Service) RunKeeperTask(ctx context.Context, in *api.KeeperTaskInput) (*api.KeeperTaskReport, error) {
+// RunKeeperTask implements httpapi.RunKeeperTask.
+func (s *Service) RunKeeperTask(ctx context.Context, in *httpapi.KeeperTaskInput) (*api.KeeperTaskReport, error) {
 	r, err := s.admin.As(login.From(ctx).Name).RunKeeperTask(ctx, in.Task, runtime.KeeperConfig{})
 	if err != nil {
 		return nil, err

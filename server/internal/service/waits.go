@@ -5,16 +5,18 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // ErrWaitNotFound is returned for a wait that the run does not have.
 var ErrWaitNotFound = errors.New("no such wait")
 
-// ListWaits implements api.ListWaits.
-func (s *Service) ListWaits(ctx context.Context, in *api.ListWaitsInput) (*fabrictype.Page[fabrictype.Wait], error) {
+// ListWaits implements httpapi.ListWaits.
+func (s *Service) ListWaits(
+	ctx context.Context, in *httpapi.ListWaitsInput,
+) (*fabrictype.Page[fabrictype.Wait], error) {
 	q, err := runtime.ParseWaitQuery(in.Query, pagingParameters...)
 	if err != nil {
 		return nil, err
@@ -28,9 +30,9 @@ func (s *Service) ListWaits(ctx context.Context, in *api.ListWaitsInput) (*fabri
 	return out, nil
 }
 
-// ListRunWaits implements api.ListRunWaits.
+// ListRunWaits implements httpapi.ListRunWaits.
 func (s *Service) ListRunWaits(
-	ctx context.Context, in *api.ListRunWaitsInput,
+	ctx context.Context, in *httpapi.ListRunWaitsInput,
 ) (*fabrictype.Page[fabrictype.Wait], error) {
 	waits, err := s.waits(ctx, s.run(ctx, in.RunName), in.Closed)
 	if err != nil {
@@ -43,7 +45,7 @@ func (s *Service) ListRunWaits(
 func dataOf(w runtime.Waitpoint) fabrictype.Wait { return w.Wait }
 
 // wait finds a wait of a run, or of one of its child runs that the caller may see, by its id.
-func (s *Service) wait(ctx context.Context, name api.WaitName) (*runtime.RunRef, runtime.Waitpoint, error) {
+func (s *Service) wait(ctx context.Context, name httpapi.WaitName) (*runtime.RunRef, runtime.Waitpoint, error) {
 	run := s.run(ctx, name.RunName)
 	waits, err := s.waits(ctx, run, true)
 	if err != nil {
@@ -57,8 +59,8 @@ func (s *Service) wait(ctx context.Context, name api.WaitName) (*runtime.RunRef,
 	return nil, runtime.Waitpoint{}, fmt.Errorf("%w: %q", ErrWaitNotFound, name.Wait)
 }
 
-// ResumeWait implements api.ResumeWait.
-func (s *Service) ResumeWait(ctx context.Context, in *api.ResumeWaitInput) (*api.Empty, error) {
+// ResumeWait implements httpapi.ResumeWait.
+func (s *Service) ResumeWait(ctx context.Context, in *httpapi.ResumeWaitInput) (*httpapi.Empty, error) {
 	run, w, err := s.wait(ctx, in.WaitName)
 	if err != nil {
 		return nil, err
@@ -66,8 +68,8 @@ func (s *Service) ResumeWait(ctx context.Context, in *api.ResumeWaitInput) (*api
 	return done(run.ResumeWait(ctx, w, in.Body.Payload))
 }
 
-// CancelWait implements api.CancelWait.
-func (s *Service) CancelWait(ctx context.Context, in *api.CancelWaitInput) (*api.Empty, error) {
+// CancelWait implements httpapi.CancelWait.
+func (s *Service) CancelWait(ctx context.Context, in *httpapi.CancelWaitInput) (*httpapi.Empty, error) {
 	run, w, err := s.wait(ctx, in.WaitName)
 	if err != nil {
 		return nil, err

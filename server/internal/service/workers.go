@@ -3,12 +3,12 @@ package service
 import (
 	"context"
 
-	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 )
 
-// ListWorkers implements api.ListWorkers.
-func (s *Service) ListWorkers(ctx context.Context, _ *api.Empty) (*fabrictype.Page[fabrictype.Worker], error) {
+// ListWorkers implements httpapi.ListWorkers.
+func (s *Service) ListWorkers(ctx context.Context, _ *httpapi.Empty) (*fabrictype.Page[fabrictype.Worker], error) {
 	workers, err := s.client.Workers(ctx)
 	if err != nil {
 		return nil, err
@@ -16,7 +16,7 @@ func (s *Service) ListWorkers(ctx context.Context, _ *api.Empty) (*fabrictype.Pa
 	return whole(workers), nil
 }
 
-// DrainWorker implements api.DrainWorker.
-func (s *Service) DrainWorker(ctx context.Context, in *api.WorkerInput) (*api.Empty, error) {
+// DrainWorker implements httpapi.DrainWorker.
+func (s *Service) DrainWorker(ctx context.Context, in *httpapi.WorkerInput) (*httpapi.Empty, error) {
 	return done(s.as(ctx).DrainWorker(ctx, in.Worker))
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 )
 
 // typeName returns the name of a type for the name of an operation: ListRuns for list-runs.
@@ -20,7 +20,7 @@ func typeName(operation string) string {
 }
 
 // operation writes the types of the input and the output of an operation.
-func (w *writer) operation(op api.Operation, described *huma.Operation) {
+func (w *writer) operation(op httpapi.Operation, described *huma.Operation) {
 	name := typeName(op.Name)
 	fmt.Fprintf(w, "\n/** %s: %s */\nexport interface %sInput {\n", op.Name, op.Summary, name)
 	w.parameters("path", described, "")
@@ -79,7 +79,7 @@ func (w *writer) parameters(in string, op *huma.Operation, query string) {
 func (w *writer) table(described []*huma.Operation) {
 	w.WriteString("\n/** The operations by their names. Parts of a path that are not literals are its parameters. */\n")
 	w.WriteString("export interface Operations {\n")
-	for i, op := range api.Operations() {
+	for i, op := range httpapi.Operations() {
 		name := typeName(op.Name)
 		fmt.Fprintf(w, "  %q: {\n    method: %q; path: readonly [%s];\n", op.Name, op.Method, tuple(op.Path))
 		fmt.Fprintf(w, "    right: %q; effect: %q; ", op.Right, op.Effect)

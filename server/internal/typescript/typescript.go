@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 )
 
 const head = `// Code generated from the table of operations by ` + "`make generate`" + `. DO NOT EDIT.
@@ -55,7 +56,7 @@ type writer struct {
 func Types(doc *huma.OpenAPI) (string, error) {
 	w := &writer{doc: doc, inputs: map[string]bool{}, outputs: map[string]bool{}, enums: map[string][]any{}}
 	described := make([]*huma.Operation, 0, 128)
-	for _, op := range api.Operations() {
+	for _, op := range httpapi.Operations() {
 		found := find(doc, op)
 		if found == nil {
 			return "", fmt.Errorf("operation %s has no route", op.Name)
@@ -75,7 +76,7 @@ func Types(doc *huma.OpenAPI) (string, error) {
 	w.WriteString(head)
 	w.components()
 	w.namedEnums()
-	for i, op := range api.Operations() {
+	for i, op := range httpapi.Operations() {
 		w.operation(op, described[i])
 	}
 	w.table(described)
@@ -83,8 +84,8 @@ func Types(doc *huma.OpenAPI) (string, error) {
 	return w.String(), nil
 }
 
-func find(doc *huma.OpenAPI, op api.Operation) *huma.Operation {
-	item := doc.Paths[api.Prefix+op.Path]
+func find(doc *huma.OpenAPI, op httpapi.Operation) *huma.Operation {
+	item := doc.Paths[httpapi.Prefix+op.Path]
 	if item == nil {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"os"
 	"slices"
@@ -21,7 +22,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/profile"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
-	"github.com/flowfabric/flowfabric-go/httpclient"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
+	"github.com/flowfabric/flowfabric-go/internal/httpcall"
 )
 
 // App is the program with its inputs, outputs and environment. With zero values of Env, Open and Now, it uses those
@@ -87,13 +89,18 @@ type request struct {
 }
 
 // call calls an operation.
-func call[In, Out any](r *request, op api.Call[In, Out], in In) (*Out, error) {
-	return httpclient.Call(r, r.session.Client, op, in)
+func call[In, Out any](r *request, op httpapi.Call[In, Out], in In) (*Out, error) {
+	return httpcall.Call(r, r.session.Client.Internal(), op, in)
+}
+
+// stream follows an operation.
+func stream[In, Event any](r *request, op httpapi.Stream[In, Event], in In) iter.Seq2[Event, error] {
+	return httpcall.Follow(r, r.session.Client.Internal(), op, in)
 }
 
 // pages reads a list up to a number of elements, 0 for all. It reports whether there are more.
 func pages[In, T any](
-	r *request, op api.Call[In, fabrictype.Page[T]], limit int, input func(api.Paging) In,
+	r *request, op httpapi.Call[In, fabrictype.Page[T]], limit int, input func(api.Paging) In,
 ) (items []T, more bool, err error) {
 	const most = 500
 	var paging api.Paging

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 )
 
 func (a *App) bulkCommand() *cobra.Command {
@@ -92,7 +92,7 @@ func (f *bulkFlags) check(a *App, args []string) error {
 		notNegative("most", f.most))
 }
 
-func (f *bulkFlags) input(r *request) (in api.BulkInput, err error) {
+func (f *bulkFlags) input(r *request) (in httpapi.BulkInput, err error) {
 	payload, err := f.payload.read(r, "payload")
 	if err != nil {
 		return in, err
@@ -136,7 +136,7 @@ func (a *App) bulkStart() *cobra.Command {
 		long: "Begins a job that acts on all runs that the flags select: " + strings.Join(actions, ", ") +
 			". Keepers run it. --dry-run previews it.",
 		example: "  flowfabric bulk start rerun --flow orders --state failed --since 24h --yes",
-		calls:   []api.Entry{api.StartBulkJob, api.PreviewBulkJob},
+		calls:   []httpapi.Entry{httpapi.StartBulkJob, httpapi.PreviewBulkJob},
 		check:   func(args []string) error { return f.check(a, args) },
 		do: func(r *request) error {
 			in, err := f.input(r)
@@ -150,7 +150,7 @@ func (a *App) bulkStart() *cobra.Command {
 			if err := r.confirm(what); err != nil {
 				return err
 			}
-			j, err := call(r, api.StartBulkJob, in)
+			j, err := call(r, httpapi.StartBulkJob, in)
 			return printJob(r, j, err)
 		},
 	})
@@ -179,7 +179,7 @@ func (a *App) bulkPreview() *cobra.Command {
 	var f *bulkFlags
 	c := a.command(spec{
 		use: "preview ACTION", short: "Count the runs that a job would handle; changes nothing",
-		calls: []api.Entry{api.PreviewBulkJob},
+		calls: []httpapi.Entry{httpapi.PreviewBulkJob},
 		check: func(args []string) error { return f.check(a, args) },
 		do: func(r *request) error {
 			in, err := f.input(r)
@@ -195,7 +195,7 @@ func (a *App) bulkPreview() *cobra.Command {
 }
 
 var sampleView = output.View[fabrictype.Run]{
-	Name: func(r fabrictype.Run) string { return path(api.RunName{Flow: r.Flow, Run: r.Run}) },
+	Name: func(r fabrictype.Run) string { return path(httpapi.RunName{Flow: r.Flow, Run: r.Run}) },
 	Columns: []output.Column[fabrictype.Run]{
 		{Name: "flow", Text: func(r fabrictype.Run) string { return r.Flow }},
 		{Name: "run", Text: func(r fabrictype.Run) string { return r.Run }},
@@ -204,8 +204,8 @@ var sampleView = output.View[fabrictype.Run]{
 	},
 }
 
-func preview(r *request, in api.BulkInput) error {
-	p, err := call(r, api.PreviewBulkJob, in)
+func preview(r *request, in httpapi.BulkInput) error {
+	p, err := call(r, httpapi.PreviewBulkJob, in)
 	if err != nil {
 		return err
 	}
@@ -225,10 +225,10 @@ func preview(r *request, in api.BulkInput) error {
 
 func (a *App) bulkShow() *cobra.Command {
 	return a.command(spec{
-		use: "show JOB", short: "Show a job with its progress", calls: []api.Entry{api.GetBulkJob},
+		use: "show JOB", short: "Show a job with its progress", calls: []httpapi.Entry{httpapi.GetBulkJob},
 		columns: jobView.ColumnNames(),
 		do: func(r *request) error {
-			j, err := call(r, api.GetBulkJob, api.BulkJobInput{Job: r.args[0]})
+			j, err := call(r, httpapi.GetBulkJob, httpapi.BulkJobInput{Job: r.args[0]})
 			return printJob(r, j, err)
 		},
 	})
@@ -236,9 +236,9 @@ func (a *App) bulkShow() *cobra.Command {
 
 func (a *App) bulkList() *cobra.Command {
 	return a.command(spec{
-		use: "list", short: "Show the jobs", calls: []api.Entry{api.ListBulkJobs}, columns: jobView.ColumnNames(),
+		use: "list", short: "Show the jobs", calls: []httpapi.Entry{httpapi.ListBulkJobs}, columns: jobView.ColumnNames(),
 		do: func(r *request) error {
-			jobs, err := call(r, api.ListBulkJobs, api.Empty{})
+			jobs, err := call(r, httpapi.ListBulkJobs, httpapi.Empty{})
 			if err != nil {
 				return err
 			}
@@ -249,13 +249,13 @@ func (a *App) bulkList() *cobra.Command {
 
 func (a *App) bulkStop() *cobra.Command {
 	return a.command(spec{
-		use: "stop JOB", short: "Stop a job", calls: []api.Entry{api.StopBulkJob, api.GetBulkJob},
+		use: "stop JOB", short: "Stop a job", calls: []httpapi.Entry{httpapi.StopBulkJob, httpapi.GetBulkJob},
 		do: func(r *request) error {
-			in := api.BulkJobInput{Job: r.args[0]}
-			if _, err := call(r, api.StopBulkJob, in); err != nil {
+			in := httpapi.BulkJobInput{Job: r.args[0]}
+			if _, err := call(r, httpapi.StopBulkJob, in); err != nil {
 				return err
 			}
-			j, err := call(r, api.GetBulkJob, in)
+			j, err := call(r, httpapi.GetBulkJob, in)
 			if err != nil {
 				return err
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/profile"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -28,47 +29,47 @@ var sources = map[string]func(r *request, before []string) ([]string, error){
 	},
 	"OTHER": func(r *request, before []string) ([]string, error) { return completeRuns(r, before[0]) },
 	"NODE": func(r *request, before []string) ([]string, error) {
-		in := api.GetRunInput{RunName: api.RunName{Flow: before[0], Run: before[1]}}
-		run, err := call(r, api.GetRun, in)
+		in := httpapi.GetRunInput{RunName: httpapi.RunName{Flow: before[0], Run: before[1]}}
+		run, err := call(r, httpapi.GetRun, in)
 		if err != nil {
 			return nil, err
 		}
 		return names(run.Nodes, func(n fabrictype.Node) string { return n.Name }), nil
 	},
 	"SCHEDULE": func(r *request, _ []string) ([]string, error) {
-		return completeList(r, api.ListSchedules, func(s fabrictype.Schedule) string { return s.Name })
+		return completeList(r, httpapi.ListSchedules, func(s fabrictype.Schedule) string { return s.Name })
 	},
 	"LANE": func(r *request, _ []string) ([]string, error) {
-		return completeList(r, api.ListLanes, func(l fabrictype.Lane) string { return l.Name })
+		return completeList(r, httpapi.ListLanes, func(l fabrictype.Lane) string { return l.Name })
 	},
 	"LIMIT": func(r *request, _ []string) ([]string, error) {
-		return completeList(r, api.ListLimits, func(l fabrictype.Limit) string { return l.Name })
+		return completeList(r, httpapi.ListLimits, func(l fabrictype.Limit) string { return l.Name })
 	},
 	"BUDGET": func(r *request, _ []string) ([]string, error) {
-		return completeList(r, api.ListBudgets, func(b fabrictype.Budget) string { return b.Name })
+		return completeList(r, httpapi.ListBudgets, func(b fabrictype.Budget) string { return b.Name })
 	},
 	"WORKER": func(r *request, _ []string) ([]string, error) {
-		return completeList(r, api.ListWorkers, func(w fabrictype.Worker) string { return w.Instance })
+		return completeList(r, httpapi.ListWorkers, func(w fabrictype.Worker) string { return w.Instance })
 	},
 	"JOB": func(r *request, _ []string) ([]string, error) {
-		return completeList(r, api.ListBulkJobs, func(j fabrictype.BulkJob) string { return j.ID })
+		return completeList(r, httpapi.ListBulkJobs, func(j fabrictype.BulkJob) string { return j.ID })
 	},
 	"TASK": func(r *request, _ []string) ([]string, error) {
-		return completeList(r, api.ListKeeperTasks, func(t api.KeeperTask) string { return t.Name })
+		return completeList(r, httpapi.ListKeeperTasks, func(t api.KeeperTask) string { return t.Name })
 	},
 	"SESSION": func(r *request, _ []string) ([]string, error) {
-		sessions, err := call(r, api.ListSessions, api.ListSessionsInput{Paging: api.Paging{Limit: 100}})
+		sessions, err := call(r, httpapi.ListSessions, httpapi.ListSessionsInput{Paging: api.Paging{Limit: 100}})
 		if err != nil {
 			return nil, err
 		}
 		return names(sessions.Items, func(s api.Session) string { return s.ID }), nil
 	},
 	"TOKEN": func(r *request, _ []string) ([]string, error) {
-		return completeList(r, api.ListTokens, func(t api.Token) string { return t.Name })
+		return completeList(r, httpapi.ListTokens, func(t api.Token) string { return t.Name })
 	},
 	"WAIT": func(r *request, before []string) ([]string, error) {
-		waits, err := call(r, api.ListRunWaits, api.ListRunWaitsInput{
-			RunName: api.RunName{Flow: before[0], Run: before[1]},
+		waits, err := call(r, httpapi.ListRunWaits, httpapi.ListRunWaitsInput{
+			RunName: httpapi.RunName{Flow: before[0], Run: before[1]},
 		})
 		if err != nil {
 			return nil, err
@@ -76,7 +77,7 @@ var sources = map[string]func(r *request, before []string) ([]string, error){
 		return names(waits.Items, func(w fabrictype.Wait) string { return w.ID }), nil
 	},
 	"ACTIVITY": func(r *request, _ []string) ([]string, error) {
-		workers, err := call(r, api.ListWorkers, api.Empty{})
+		workers, err := call(r, httpapi.ListWorkers, httpapi.Empty{})
 		if err != nil {
 			return nil, err
 		}
@@ -97,9 +98,9 @@ func names[T any](items []T, name func(T) string) []string {
 }
 
 func completeList[T any](
-	r *request, op api.Call[api.Empty, fabrictype.Page[T]], name func(T) string,
+	r *request, op httpapi.Call[httpapi.Empty, fabrictype.Page[T]], name func(T) string,
 ) ([]string, error) {
-	page, err := call(r, op, api.Empty{})
+	page, err := call(r, op, httpapi.Empty{})
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +109,7 @@ func completeList[T any](
 
 // completeFlows returns the published flows, and the flows of the last runs.
 func completeFlows(r *request, _ []string) ([]string, error) {
-	flows, err := call(r, api.ListFlows, api.Empty{})
+	flows, err := call(r, httpapi.ListFlows, httpapi.Empty{})
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +117,7 @@ func completeFlows(r *request, _ []string) ([]string, error) {
 	for _, f := range flows.Items {
 		found = append(found, f.Name)
 	}
-	runs, err := call(r, api.ListRuns, api.ListRunsInput{Paging: api.Paging{Limit: completions}})
+	runs, err := call(r, httpapi.ListRuns, httpapi.ListRunsInput{Paging: api.Paging{Limit: completions}})
 	if err == nil { // without the runs, the published flows are better than nothing
 		for _, run := range runs.Items {
 			found = append(found, run.Flow)
@@ -126,8 +127,8 @@ func completeFlows(r *request, _ []string) ([]string, error) {
 }
 
 func completeRuns(r *request, flow string) ([]string, error) {
-	in := api.ListRunsInput{Paging: api.Paging{Limit: completions}, Query: runtime.RunQuery{Flow: flow}.Values()}
-	runs, err := call(r, api.ListRuns, in)
+	in := httpapi.ListRunsInput{Paging: api.Paging{Limit: completions}, Query: runtime.RunQuery{Flow: flow}.Values()}
+	runs, err := call(r, httpapi.ListRuns, in)
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/internal/keyprefix"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
@@ -42,10 +43,10 @@ var tokenView = output.View[api.Token]{
 
 func (a *App) tokenList() *cobra.Command {
 	return a.command(spec{
-		use: "list", short: "Show the tokens, without their secrets", calls: []api.Entry{api.ListTokens},
+		use: "list", short: "Show the tokens, without their secrets", calls: []httpapi.Entry{httpapi.ListTokens},
 		columns: tokenView.ColumnNames(),
 		do: func(r *request) error {
-			tokens, err := call(r, api.ListTokens, api.Empty{})
+			tokens, err := call(r, httpapi.ListTokens, httpapi.Empty{})
 			if err != nil {
 				return err
 			}
@@ -58,17 +59,17 @@ func (a *App) tokenCreate() *cobra.Command {
 	var role, rights, flows string
 	var expires time.Duration
 	c := a.command(spec{
-		use: "create NAME", short: "Create a token; its text is shown once", calls: []api.Entry{api.CreateToken},
+		use: "create NAME", short: "Create a token; its text is shown once", calls: []httpapi.Entry{httpapi.CreateToken},
 		example: "  flowfabric token create ann --role operator --flows 'billing-*' --expires 720h",
 		check:   func([]string) error { return notNegative("expires", expires) },
 		do: func(r *request) error {
-			in := api.CreateTokenInput{}
+			in := httpapi.CreateTokenInput{}
 			in.Body.Name, in.Body.Role, in.Body.Flows = r.args[0], api.Role(role), flows
 			in.Body.Expires = fabrictype.Duration{Duration: expires}
 			for _, right := range list(rights) {
 				in.Body.Rights = append(in.Body.Rights, api.Right(right))
 			}
-			created, err := call(r, api.CreateToken, in)
+			created, err := call(r, httpapi.CreateToken, in)
 			if err != nil {
 				return err
 			}
@@ -85,10 +86,10 @@ func (a *App) tokenCreate() *cobra.Command {
 
 func (a *App) tokenDelete() *cobra.Command {
 	return a.command(spec{
-		use: "delete TOKEN", short: "Delete a token; it ends at once", calls: []api.Entry{api.DeleteToken},
+		use: "delete TOKEN", short: "Delete a token; it ends at once", calls: []httpapi.Entry{httpapi.DeleteToken},
 		do: func(r *request) error {
 			look := func() error {
-				tokens, err := call(r, api.ListTokens, api.Empty{})
+				tokens, err := call(r, httpapi.ListTokens, httpapi.Empty{})
 				if err != nil {
 					return err
 				}
@@ -101,7 +102,7 @@ func (a *App) tokenDelete() *cobra.Command {
 					Detail: "no token has the name " + strconv.Quote(r.args[0])}
 			}
 			return r.destroy("delete token "+r.args[0], look, func() error {
-				_, err := call(r, api.DeleteToken, api.TokenNameInput{Token: r.args[0]})
+				_, err := call(r, httpapi.DeleteToken, httpapi.TokenNameInput{Token: r.args[0]})
 				return r.done("deleted", r.args[0], err)
 			})
 		},
@@ -126,17 +127,18 @@ var sessionView = output.View[api.Session]{
 }
 
 func (a *App) sessionList() *cobra.Command {
-	in := api.ListSessionsInput{}
+	in := httpapi.ListSessionsInput{}
 	var limit *limitFlag
 	c := a.command(spec{
-		use: "list", short: "Show the sessions of browsers that have logged in", calls: []api.Entry{api.ListSessions},
+		use: "list", short: "Show the sessions of browsers that have logged in", calls: []httpapi.Entry{httpapi.ListSessions},
 		columns: sessionView.ColumnNames(),
 		check:   func([]string) error { return limit.check() },
 		do: func(r *request) error {
-			sessions, more, err := pages(r, api.ListSessions, limit.most(r), func(p api.Paging) api.ListSessionsInput {
+			page := func(p api.Paging) httpapi.ListSessionsInput {
 				in.Paging = p
 				return in
-			})
+			}
+			sessions, more, err := pages(r, httpapi.ListSessions, limit.most(r), page)
 			if err != nil {
 				return err
 			}
@@ -153,11 +155,11 @@ func (a *App) sessionList() *cobra.Command {
 func (a *App) sessionDelete() *cobra.Command {
 	return a.command(spec{
 		use: "delete SESSION", short: "End a session; its streams end within some seconds",
-		calls: []api.Entry{api.DeleteSession},
+		calls: []httpapi.Entry{httpapi.DeleteSession},
 		do: func(r *request) error {
 			look := func() error {
-				sessions, _, err := pages(r, api.ListSessions, 0, func(p api.Paging) api.ListSessionsInput {
-					return api.ListSessionsInput{Paging: p}
+				sessions, _, err := pages(r, httpapi.ListSessions, 0, func(p api.Paging) httpapi.ListSessionsInput {
+					return httpapi.ListSessionsInput{Paging: p}
 				})
 				if err != nil {
 					return err
@@ -171,7 +173,7 @@ func (a *App) sessionDelete() *cobra.Command {
 					Detail: "no session has the id " + strconv.Quote(r.args[0])}
 			}
 			return r.destroy("end session "+r.args[0], look, func() error {
-				_, err := call(r, api.DeleteSession, api.SessionInput{Session: r.args[0]})
+				_, err := call(r, httpapi.DeleteSession, httpapi.SessionInput{Session: r.args[0]})
 				return r.done("ended", r.args[0], err)
 			})
 		},
@@ -181,12 +183,12 @@ func (a *App) sessionDelete() *cobra.Command {
 func (a *App) secretCommand() *cobra.Command {
 	var grace time.Duration
 	c := a.command(spec{
-		use: "rotate", short: "Sign the tokens of waits with a new secret", calls: []api.Entry{api.RotateSecrets},
+		use: "rotate", short: "Sign the tokens of waits with a new secret", calls: []httpapi.Entry{httpapi.RotateSecrets},
 		check: func([]string) error { return notNegative("grace", grace) },
 		do: func(r *request) error {
-			in := api.RotateSecretsInput{}
+			in := httpapi.RotateSecretsInput{}
 			in.Body.Grace = fabrictype.Duration{Duration: grace}
-			rotated, err := call(r, api.RotateSecrets, in)
+			rotated, err := call(r, httpapi.RotateSecrets, in)
 			if err != nil {
 				return err
 			}
@@ -219,7 +221,7 @@ func (a *App) auditCommand() *cobra.Command {
 	var since time.Duration
 	var limit *limitFlag
 	c := a.command(spec{
-		use: "audit", short: "Show the changes with their actors, the latest first", calls: []api.Entry{api.ListAudit},
+		use: "audit", short: "Show the changes with their actors, the latest first", calls: []httpapi.Entry{httpapi.ListAudit},
 		columns: auditView.ColumnNames(),
 		check: func([]string) error {
 			return errors.Join(limit.check(), notNegative("since", since))
@@ -228,7 +230,7 @@ func (a *App) auditCommand() *cobra.Command {
 			if since > 0 {
 				in.From = r.Now().Add(-since)
 			}
-			entries, more, err := pages(r, api.ListAudit, limit.most(r), func(p api.Paging) api.ListAuditInput {
+			entries, more, err := pages(r, httpapi.ListAudit, limit.most(r), func(p api.Paging) api.ListAuditInput {
 				in.Paging = p
 				return in
 			})
@@ -275,7 +277,7 @@ func (a *App) executionList() *cobra.Command {
 	var states string
 	var limit *limitFlag
 	c := a.command(spec{
-		use: "list", short: "List executions, in no particular order", calls: []api.Entry{api.ListExecutions},
+		use: "list", short: "List executions, in no particular order", calls: []httpapi.Entry{httpapi.ListExecutions},
 		columns: executionView.ColumnNames(),
 		check:   func([]string) error { return limit.check() },
 		do: func(r *request) error {
@@ -288,7 +290,7 @@ func (a *App) executionList() *cobra.Command {
 				in.Paging = p
 				return in
 			}
-			executions, more, err := pages(r, api.ListExecutions, limit.most(r), page)
+			executions, more, err := pages(r, httpapi.ListExecutions, limit.most(r), page)
 			if err != nil {
 				return err
 			}
@@ -311,13 +313,13 @@ func (a *App) executionList() *cobra.Command {
 
 func (a *App) executionShow() *cobra.Command {
 	return a.command(spec{
-		use: "show EXECUTION", short: "Show an execution", calls: []api.Entry{api.GetExecution},
+		use: "show EXECUTION", short: "Show an execution", calls: []httpapi.Entry{httpapi.GetExecution},
 		check: func(args []string) error {
 			_, err := keyspace.ParseExecutionID(args[0])
 			return err
 		},
 		do: func(r *request) error {
-			e, err := call(r, api.GetExecution, api.ExecutionInput{Execution: r.args[0]})
+			e, err := call(r, httpapi.GetExecution, httpapi.ExecutionInput{Execution: r.args[0]})
 			if err != nil {
 				return err
 			}
@@ -331,7 +333,7 @@ func runOf(e *api.Execution) string {
 	if e.Run == "" {
 		return ""
 	}
-	return path(api.RunName{Flow: e.Flow, Run: e.Run})
+	return path(httpapi.RunName{Flow: e.Flow, Run: e.Run})
 }
 
 func executionText(e *api.Execution) string {
@@ -408,9 +410,9 @@ func (a *App) versionCommand() *cobra.Command {
 
 func (a *App) infoCommand() *cobra.Command {
 	return a.command(spec{
-		use: "info", short: "Describe the engine or server, and who calls it", calls: []api.Entry{api.GetServer},
+		use: "info", short: "Describe the engine or server, and who calls it", calls: []httpapi.Entry{httpapi.GetServer},
 		do: func(r *request) error {
-			s, err := call(r, api.GetServer, api.Empty{})
+			s, err := call(r, httpapi.GetServer, httpapi.Empty{})
 			if err != nil {
 				return err
 			}
@@ -446,10 +448,10 @@ var taskView = output.View[api.KeeperTask]{
 
 func (a *App) keeperTasks() *cobra.Command {
 	return a.command(spec{
-		use: "tasks", short: "Show the tasks of keepers", calls: []api.Entry{api.ListKeeperTasks},
+		use: "tasks", short: "Show the tasks of keepers", calls: []httpapi.Entry{httpapi.ListKeeperTasks},
 		columns: taskView.ColumnNames(),
 		do: func(r *request) error {
-			tasks, err := call(r, api.ListKeeperTasks, api.Empty{})
+			tasks, err := call(r, httpapi.ListKeeperTasks, httpapi.Empty{})
 			if err != nil {
 				return err
 			}
@@ -460,9 +462,9 @@ func (a *App) keeperTasks() *cobra.Command {
 
 func (a *App) keeperRun() *cobra.Command {
 	return a.command(spec{
-		use: "run TASK", short: "Carry out a task of keepers now", calls: []api.Entry{api.RunKeeperTask},
+		use: "run TASK", short: "Carry out a task of keepers now", calls: []httpapi.Entry{httpapi.RunKeeperTask},
 		do: func(r *request) error {
-			report, err := call(r, api.RunKeeperTask, api.KeeperTaskInput{Task: r.args[0]})
+			report, err := call(r, httpapi.RunKeeperTask, httpapi.KeeperTaskInput{Task: r.args[0]})
 			if err != nil {
 				return err
 			}

@@ -19,6 +19,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/findingcode"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 )
 
 // Repairs names the keeper tasks that repair records, in an order in which a later one can use the repairs of an
@@ -72,7 +73,9 @@ func (a *App) doctorCommand() *cobra.Command {
 		use: "doctor", short: "Find faults that can lose or stop work, with remedies",
 		long: "Checks the servers of an engine, the user's rights, the function library, keepers, workers and " +
 			"lanes. The exit code is 7 when there is a warning or an error. Without flags it changes nothing.",
-		calls:   []api.Entry{api.Inspect, api.ListLanes, api.ListWorkers, api.ListKeeperTasks, api.RunKeeperTask},
+		calls: []httpapi.Entry{
+			httpapi.Inspect, httpapi.ListLanes, httpapi.ListWorkers, httpapi.ListKeeperTasks, httpapi.RunKeeperTask,
+		},
 		columns: findingView.ColumnNames(),
 		do: func(r *request) error {
 			var faults []error
@@ -82,7 +85,7 @@ func (a *App) doctorCommand() *cobra.Command {
 			if rewrite {
 				faults = append(faults, rewriteLogs(r))
 			}
-			found, err := call(r, api.Inspect, api.Empty{})
+			found, err := call(r, httpapi.Inspect, httpapi.Empty{})
 			if err != nil {
 				return errors.Join(append(faults, err)...)
 			}
@@ -147,14 +150,14 @@ func unopenedFinding(err error) (fabrictype.Finding, bool) {
 
 // stuck returns findings of blocked work, from the lanes and from each worker.
 func stuck(r *request) ([]fabrictype.Finding, error) {
-	lanes, err := call(r, api.ListLanes, api.Empty{})
+	lanes, err := call(r, httpapi.ListLanes, httpapi.Empty{})
 	if httpclient.Code(err) == "not_in_contract" {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	workers, err := call(r, api.ListWorkers, api.Empty{})
+	workers, err := call(r, httpapi.ListWorkers, httpapi.Empty{})
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +192,7 @@ func stuck(r *request) ([]fabrictype.Finding, error) {
 
 // repair runs the repairs that the engine supports.
 func repair(r *request) error {
-	known, err := call(r, api.ListKeeperTasks, api.Empty{})
+	known, err := call(r, httpapi.ListKeeperTasks, httpapi.Empty{})
 	if err != nil {
 		return err
 	}
@@ -200,7 +203,7 @@ func repair(r *request) error {
 		if !slices.Contains(tasks, task) {
 			continue // contract mode leaves it to the server's own scanners
 		}
-		report, err := call(r, api.RunKeeperTask, api.KeeperTaskInput{Task: task})
+		report, err := call(r, httpapi.RunKeeperTask, httpapi.KeeperTaskInput{Task: task})
 		line := repaired{Repair: task}
 		if err != nil {
 			line.Error = err.Error()

@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flowtest/runcheck"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -39,10 +40,10 @@ var flowView = output.View[fabrictype.Flow]{
 
 func (a *App) flowList() *cobra.Command {
 	return a.command(spec{
-		use: "list", short: "Show the published flows", calls: []api.Entry{api.ListFlows},
+		use: "list", short: "Show the published flows", calls: []httpapi.Entry{httpapi.ListFlows},
 		columns: flowView.ColumnNames(),
 		do: func(r *request) error {
-			flows, err := call(r, api.ListFlows, api.Empty{})
+			flows, err := call(r, httpapi.ListFlows, httpapi.Empty{})
 			if err != nil {
 				return err
 			}
@@ -64,24 +65,24 @@ func (a *App) flowShow() *cobra.Command {
 	var format string
 	c := a.command(spec{
 		use: "show FLOW", short: "Show a published flow with its graph, schemas and history",
-		calls: []api.Entry{api.GetFlow, api.GetFlowGraph, api.GetFlowLayout},
+		calls: []httpapi.Entry{httpapi.GetFlow, httpapi.GetFlowGraph, httpapi.GetFlowLayout},
 		check: func([]string) error { return checkDrawing(format) },
 		do: func(r *request) error {
 			if format == layoutGraph {
-				l, err := call(r, api.GetFlowLayout, api.FlowInput{Flow: r.args[0]})
+				l, err := call(r, httpapi.GetFlowLayout, httpapi.FlowInput{Flow: r.args[0]})
 				if err != nil {
 					return err
 				}
 				return r.out.Value(l, r.args[0], compact(l))
 			}
 			if r.cmd.Flags().Changed("graph") {
-				d, err := call(r, api.GetFlowGraph, api.GetFlowGraphInput{Flow: r.args[0], Format: format})
+				d, err := call(r, httpapi.GetFlowGraph, httpapi.GetFlowGraphInput{Flow: r.args[0], Format: format})
 				if err != nil {
 					return err
 				}
 				return r.out.Value(d, r.args[0], d.Text)
 			}
-			d, err := call(r, api.GetFlow, api.FlowInput{Flow: r.args[0]})
+			d, err := call(r, httpapi.GetFlow, httpapi.FlowInput{Flow: r.args[0]})
 			if err != nil {
 				return err
 			}
@@ -114,9 +115,9 @@ func printFlow(r *request, d *runtime.FlowDescription) error {
 func (a *App) flowPlan() *cobra.Command {
 	return a.command(spec{
 		use: "plan FLOW", short: "Show the calls of the engine that a run of a published flow becomes, without starting one",
-		calls: []api.Entry{api.GetFlow},
+		calls: []httpapi.Entry{httpapi.GetFlow},
 		do: func(r *request) error {
-			d, err := call(r, api.GetFlow, api.FlowInput{Flow: r.args[0]})
+			d, err := call(r, httpapi.GetFlow, httpapi.FlowInput{Flow: r.args[0]})
 			if err != nil {
 				return err
 			}
@@ -146,11 +147,11 @@ var changeView = output.View[change]{
 func (a *App) flowDiff() *cobra.Command {
 	return a.command(spec{
 		use: "diff FLOW FLOW", short: "Compare two published flows: the lines of their graphs and schemas",
-		calls: []api.Entry{api.GetFlow}, columns: changeView.ColumnNames(),
+		calls: []httpapi.Entry{httpapi.GetFlow}, columns: changeView.ColumnNames(),
 		do: func(r *request) error {
 			var lines [2][]string
 			for i, name := range r.args {
-				d, err := call(r, api.GetFlow, api.FlowInput{Flow: name})
+				d, err := call(r, httpapi.GetFlow, httpapi.FlowInput{Flow: name})
 				if err != nil {
 					return err
 				}
@@ -172,7 +173,7 @@ func (a *App) flowDiff() *cobra.Command {
 }
 
 var problemView = output.View[runcheck.Problem]{
-	Name: func(p runcheck.Problem) string { return path(api.RunName{Flow: p.Flow, Run: p.Run}) },
+	Name: func(p runcheck.Problem) string { return path(httpapi.RunName{Flow: p.Flow, Run: p.Run}) },
 	Columns: []output.Column[runcheck.Problem]{
 		{Name: "flow", Text: func(p runcheck.Problem) string { return p.Flow }},
 		{Name: "run", Text: func(p runcheck.Problem) string { return p.Run }},
@@ -190,10 +191,12 @@ func (a *App) flowCheck() *cobra.Command {
 			"checks the nodes of open runs that have not ended: their activities, lanes and capabilities. The " +
 			"exit code is 7 for a problem. For a build that does not run yet, the same is checked by " +
 			"package runcheck, with the file of run export.",
-		calls:   []api.Entry{api.ListFlows, api.GetFlow, api.ListWorkers, api.ListRuns, api.GetRun},
+		calls: []httpapi.Entry{
+			httpapi.ListFlows, httpapi.GetFlow, httpapi.ListWorkers, httpapi.ListRuns, httpapi.GetRun,
+		},
 		columns: problemView.ColumnNames(),
 		do: func(r *request) error {
-			workers, err := call(r, api.ListWorkers, api.Empty{})
+			workers, err := call(r, httpapi.ListWorkers, httpapi.Empty{})
 			if err != nil {
 				return err
 			}
@@ -222,7 +225,7 @@ func (a *App) flowCheck() *cobra.Command {
 func checkFlows(r *request, only string, workers []fabrictype.Worker) ([]runcheck.Problem, error) {
 	flows := []string{only}
 	if only == "" {
-		published, err := call(r, api.ListFlows, api.Empty{})
+		published, err := call(r, httpapi.ListFlows, httpapi.Empty{})
 		if err != nil {
 			return nil, err
 		}
@@ -230,7 +233,7 @@ func checkFlows(r *request, only string, workers []fabrictype.Worker) ([]runchec
 	}
 	var problems []runcheck.Problem
 	for _, name := range flows {
-		d, err := call(r, api.GetFlow, api.FlowInput{Flow: name})
+		d, err := call(r, httpapi.GetFlow, httpapi.FlowInput{Flow: name})
 		if err != nil {
 			return nil, err
 		}
@@ -260,15 +263,15 @@ func checkGraph(flow, prefix string, graph *flowgraph.Graph, workers []fabrictyp
 
 func checkOpenRuns(r *request, only string, workers []fabrictype.Worker) ([]runcheck.Problem, error) {
 	query := runtime.RunQuery{Flow: only, States: []fabrictype.RunState{fabrictype.RunRunning}, Children: true}.Values()
-	runs, _, err := pages(r, api.ListRuns, 0, func(p api.Paging) api.ListRunsInput {
-		return api.ListRunsInput{Paging: p, Query: query}
+	runs, _, err := pages(r, httpapi.ListRuns, 0, func(p api.Paging) httpapi.ListRunsInput {
+		return httpapi.ListRunsInput{Paging: p, Query: query}
 	})
 	if err != nil {
 		return nil, err
 	}
 	var problems []runcheck.Problem
 	for _, run := range runs {
-		d, err := describeRun(r, api.GetRunInput{RunName: api.RunName{Flow: run.Flow, Run: run.Run}})
+		d, err := describeRun(r, httpapi.GetRunInput{RunName: httpapi.RunName{Flow: run.Flow, Run: run.Run}})
 		if err != nil {
 			return nil, err
 		}
@@ -318,11 +321,11 @@ func unserved(p runcheck.Problem, activity, lane string, capabilities []string,
 func (a *App) flowWithdraw() *cobra.Command {
 	return a.command(spec{
 		use: "withdraw FLOW", short: "Remove a flow from the catalogue; its runs stay",
-		calls: []api.Entry{api.WithdrawFlow},
+		calls: []httpapi.Entry{httpapi.WithdrawFlow},
 		do: func(r *request) error {
-			look := func() error { _, err := call(r, api.GetFlow, api.FlowInput{Flow: r.args[0]}); return err }
+			look := func() error { _, err := call(r, httpapi.GetFlow, httpapi.FlowInput{Flow: r.args[0]}); return err }
 			return r.destroy("withdraw flow "+r.args[0], look, func() error {
-				_, err := call(r, api.WithdrawFlow, api.FlowInput{Flow: r.args[0]})
+				_, err := call(r, httpapi.WithdrawFlow, httpapi.FlowInput{Flow: r.args[0]})
 				return r.done("withdrawn", r.args[0], err)
 			})
 		},

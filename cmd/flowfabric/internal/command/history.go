@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 )
 
 var laneSampleView = output.View[api.LaneSample]{
@@ -31,9 +32,9 @@ func (a *App) laneHistory() *cobra.Command {
 	return a.command(spec{
 		use: "history LANE", short: "Show the load of a lane during the last hour",
 		long:  "Shows the waiting and running executions of a lane during the last hour." + historyNote,
-		calls: []api.Entry{api.GetLaneHistory}, columns: laneSampleView.ColumnNames(),
+		calls: []httpapi.Entry{httpapi.GetLaneHistory}, columns: laneSampleView.ColumnNames(),
 		do: func(r *request) error {
-			h, err := call(r, api.GetLaneHistory, api.LaneInput{Lane: r.args[0]})
+			h, err := call(r, httpapi.GetLaneHistory, httpapi.LaneInput{Lane: r.args[0]})
 			if err != nil {
 				return err
 			}
@@ -65,9 +66,9 @@ func (a *App) budgetHistory() *cobra.Command {
 	c := a.command(spec{
 		use: "history BUDGET", short: "Show how much was spent of a budget during the last hour",
 		long:  "Shows how much was spent of a budget during the last hour." + historyNote,
-		calls: []api.Entry{api.GetBudgetHistory}, columns: budgetSampleView.ColumnNames(),
+		calls: []httpapi.Entry{httpapi.GetBudgetHistory}, columns: budgetSampleView.ColumnNames(),
 		do: func(r *request) error {
-			h, err := call(r, api.GetBudgetHistory, f.input(r))
+			h, err := call(r, httpapi.GetBudgetHistory, f.input(r))
 			if err != nil {
 				return err
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 )
 
 func (a *App) laneCommand() *cobra.Command {
@@ -50,10 +51,10 @@ var laneView = output.View[fabrictype.Lane]{
 
 func (a *App) laneList() *cobra.Command {
 	return a.command(spec{
-		use: "list", short: "Show the executions in each lane", calls: []api.Entry{api.ListLanes},
+		use: "list", short: "Show the executions in each lane", calls: []httpapi.Entry{httpapi.ListLanes},
 		columns: laneView.ColumnNames(),
 		do: func(r *request) error {
-			lanes, err := call(r, api.ListLanes, api.Empty{})
+			lanes, err := call(r, httpapi.ListLanes, httpapi.Empty{})
 			if err != nil {
 				return err
 			}
@@ -64,10 +65,10 @@ func (a *App) laneList() *cobra.Command {
 
 func (a *App) laneShow() *cobra.Command {
 	return a.command(spec{
-		use: "show LANE", short: "Show the executions in a lane", calls: []api.Entry{api.ListLanes},
+		use: "show LANE", short: "Show the executions in a lane", calls: []httpapi.Entry{httpapi.ListLanes},
 		columns: laneView.ColumnNames(),
 		do: func(r *request) error {
-			lanes, err := call(r, api.ListLanes, api.Empty{})
+			lanes, err := call(r, httpapi.ListLanes, httpapi.Empty{})
 			if err != nil {
 				return err
 			}
@@ -106,10 +107,10 @@ func pauseKind(p fabrictype.Pause) string {
 
 func (a *App) lanePauses() *cobra.Command {
 	return a.command(spec{
-		use: "pauses", short: "Show the paused lanes and activities", calls: []api.Entry{api.ListPauses},
+		use: "pauses", short: "Show the paused lanes and activities", calls: []httpapi.Entry{httpapi.ListPauses},
 		columns: pauseView.ColumnNames(),
 		do: func(r *request) error {
-			pauses, err := call(r, api.ListPauses, api.Empty{})
+			pauses, err := call(r, httpapi.ListPauses, httpapi.Empty{})
 			if err != nil {
 				return err
 			}
@@ -121,11 +122,11 @@ func (a *App) lanePauses() *cobra.Command {
 func (a *App) lanePause() *cobra.Command {
 	var reason string
 	c := a.command(spec{
-		use: "pause LANE", short: "Keep workers from claiming from a lane", calls: []api.Entry{api.PauseLane},
+		use: "pause LANE", short: "Keep workers from claiming from a lane", calls: []httpapi.Entry{httpapi.PauseLane},
 		do: func(r *request) error {
-			in := api.LaneReasonInput{Lane: r.args[0]}
+			in := httpapi.LaneReasonInput{Lane: r.args[0]}
 			in.Body.Reason = reason
-			_, err := call(r, api.PauseLane, in)
+			_, err := call(r, httpapi.PauseLane, in)
 			return r.done("paused", r.args[0], err)
 		},
 	})
@@ -135,9 +136,9 @@ func (a *App) lanePause() *cobra.Command {
 
 func (a *App) laneResume() *cobra.Command {
 	return a.command(spec{
-		use: "resume LANE", short: "End the pause of a lane", calls: []api.Entry{api.ResumeLane},
+		use: "resume LANE", short: "End the pause of a lane", calls: []httpapi.Entry{httpapi.ResumeLane},
 		do: func(r *request) error {
-			_, err := call(r, api.ResumeLane, api.LaneInput{Lane: r.args[0]})
+			_, err := call(r, httpapi.ResumeLane, httpapi.LaneInput{Lane: r.args[0]})
 			return r.done("resumed", r.args[0], err)
 		},
 	})
@@ -150,11 +151,11 @@ func (a *App) activityCommand() *cobra.Command {
 func (a *App) activityPause() *cobra.Command {
 	var reason string
 	c := a.command(spec{
-		use: "pause ACTIVITY", short: "Keep an activity from starting", calls: []api.Entry{api.PauseActivity},
+		use: "pause ACTIVITY", short: "Keep an activity from starting", calls: []httpapi.Entry{httpapi.PauseActivity},
 		do: func(r *request) error {
-			in := api.ActivityReasonInput{Activity: r.args[0]}
+			in := httpapi.ActivityReasonInput{Activity: r.args[0]}
 			in.Body.Reason = reason
-			_, err := call(r, api.PauseActivity, in)
+			_, err := call(r, httpapi.PauseActivity, in)
 			return r.done("paused", r.args[0], err)
 		},
 	})
@@ -164,9 +165,9 @@ func (a *App) activityPause() *cobra.Command {
 
 func (a *App) activityResume() *cobra.Command {
 	return a.command(spec{
-		use: "resume ACTIVITY", short: "End the pause of an activity", calls: []api.Entry{api.ResumeActivity},
+		use: "resume ACTIVITY", short: "End the pause of an activity", calls: []httpapi.Entry{httpapi.ResumeActivity},
 		do: func(r *request) error {
-			_, err := call(r, api.ResumeActivity, api.ActivityInput{Activity: r.args[0]})
+			_, err := call(r, httpapi.ResumeActivity, httpapi.ActivityInput{Activity: r.args[0]})
 			return r.done("resumed", r.args[0], err)
 		},
 	})
@@ -217,10 +218,10 @@ func serves(list []string, name string) bool {
 func (a *App) workerList() *cobra.Command {
 	var lane, activity string
 	c := a.command(spec{
-		use: "list", short: "Show the live workers with their activities", calls: []api.Entry{api.ListWorkers},
+		use: "list", short: "Show the live workers with their activities", calls: []httpapi.Entry{httpapi.ListWorkers},
 		columns: workerView.ColumnNames(),
 		do: func(r *request) error {
-			all, err := call(r, api.ListWorkers, api.Empty{})
+			all, err := call(r, httpapi.ListWorkers, httpapi.Empty{})
 			if err != nil {
 				return err
 			}
@@ -242,10 +243,10 @@ func (a *App) workerList() *cobra.Command {
 
 func (a *App) workerDrain() *cobra.Command {
 	return a.command(spec{
-		use: "drain WORKER", short: "Let a worker take no more work", calls: []api.Entry{api.DrainWorker},
+		use: "drain WORKER", short: "Let a worker take no more work", calls: []httpapi.Entry{httpapi.DrainWorker},
 		do: func(r *request) error {
 			look := func() error {
-				workers, err := call(r, api.ListWorkers, api.Empty{})
+				workers, err := call(r, httpapi.ListWorkers, httpapi.Empty{})
 				if err != nil {
 					return err
 				}
@@ -258,7 +259,7 @@ func (a *App) workerDrain() *cobra.Command {
 					Detail: "no live worker has the instance " + strconv.Quote(r.args[0])}
 			}
 			return r.destroy("drain worker "+r.args[0], look, func() error {
-				_, err := call(r, api.DrainWorker, api.WorkerInput{Worker: r.args[0]})
+				_, err := call(r, httpapi.DrainWorker, httpapi.WorkerInput{Worker: r.args[0]})
 				return r.done("draining", r.args[0], err)
 			})
 		},

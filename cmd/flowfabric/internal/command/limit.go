@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/httpclient"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 )
 
 func (a *App) limitCommand() *cobra.Command {
@@ -49,9 +50,9 @@ func setBy(operator bool) string {
 
 func (a *App) limitList() *cobra.Command {
 	return a.command(spec{
-		use: "list", short: "Show the limits", calls: []api.Entry{api.ListLimits}, columns: limitView.ColumnNames(),
+		use: "list", short: "Show the limits", calls: []httpapi.Entry{httpapi.ListLimits}, columns: limitView.ColumnNames(),
 		do: func(r *request) error {
-			limits, err := call(r, api.ListLimits, api.Empty{})
+			limits, err := call(r, httpapi.ListLimits, httpapi.Empty{})
 			if err != nil {
 				return err
 			}
@@ -64,7 +65,9 @@ func declareKey(c *cobra.Command, key *string, what string) {
 	c.Flags().StringVar(key, "key", "", "the key of a "+what+" with keys")
 }
 
-func (r *request) limit(key string) api.LimitInput { return api.LimitInput{Limit: r.args[0], Key: key} }
+func (r *request) limit(key string) httpapi.LimitInput {
+	return httpapi.LimitInput{Limit: r.args[0], Key: key}
+}
 
 func printLimit(r *request, l *fabrictype.Limit, err error) error {
 	if err != nil {
@@ -79,9 +82,9 @@ func printLimit(r *request, l *fabrictype.Limit, err error) error {
 func (a *App) limitShow() *cobra.Command {
 	var key string
 	c := a.command(spec{
-		use: "show LIMIT", short: "Show a limit", calls: []api.Entry{api.GetLimit}, columns: limitView.ColumnNames(),
+		use: "show LIMIT", short: "Show a limit", calls: []httpapi.Entry{httpapi.GetLimit}, columns: limitView.ColumnNames(),
 		do: func(r *request) error {
-			l, err := call(r, api.GetLimit, r.limit(key))
+			l, err := call(r, httpapi.GetLimit, r.limit(key))
 			return printLimit(r, l, err)
 		},
 	})
@@ -98,7 +101,7 @@ func (a *App) limitSet() *cobra.Command {
 		use: "set LIMIT", short: "Set a limit, overriding the declarations of flows",
 		long: "Sets a limit, overriding the declarations of flows. Parts without a flag stay unchanged; --at-most 0 " +
 			"and --at-once 0 remove that part.",
-		calls:   []api.Entry{api.SetLimit, api.GetLimit},
+		calls:   []httpapi.Entry{httpapi.SetLimit, httpapi.GetLimit},
 		example: "  flowfabric limit set crm --at-most 10 --per 1s --at-once 3",
 		columns: limitView.ColumnNames(),
 		check: func([]string) error {
@@ -113,8 +116,8 @@ func (a *App) limitSet() *cobra.Command {
 		},
 		do: func(r *request) error {
 			l, err := onPresent(func() (*fabrictype.Limit, error) {
-				in := api.SetLimitInput{LimitInput: r.limit(key)}
-				present, tag, err := httpclient.CallWithETag(r, r.session.Client, api.GetLimit, in.LimitInput)
+				in := httpapi.SetLimitInput{LimitInput: r.limit(key)}
+				present, tag, err := r.session.Client.GetLimit(r, in.Limit, in.Key)
 				switch {
 				case err == nil:
 					in.IfMatch = tag
@@ -132,7 +135,7 @@ func (a *App) limitSet() *cobra.Command {
 					return nil, usage("limit set: %s would have no part left: limit reset returns to the declarations "+
 						"of flows", r.args[0])
 				}
-				return call(r, api.SetLimit, in)
+				return call(r, httpapi.SetLimit, in)
 			})
 			return printLimit(r, l, err)
 		},
@@ -161,12 +164,12 @@ func (a *App) limitReset() *cobra.Command {
 	var key string
 	c := a.command(spec{
 		use: "reset LIMIT", short: "Return to the limit that flows declare",
-		calls: []api.Entry{api.ResetLimit, api.GetLimit},
+		calls: []httpapi.Entry{httpapi.ResetLimit, httpapi.GetLimit},
 		do: func(r *request) error {
-			if _, err := call(r, api.GetLimit, r.limit(key)); err != nil {
+			if _, err := call(r, httpapi.GetLimit, r.limit(key)); err != nil {
 				return err
 			}
-			_, err := call(r, api.ResetLimit, r.limit(key))
+			_, err := call(r, httpapi.ResetLimit, r.limit(key))
 			return r.done("reset", r.args[0], err)
 		},
 	})
@@ -213,9 +216,9 @@ func amountsText(b fabrictype.Budget) string {
 
 func (a *App) budgetList() *cobra.Command {
 	return a.command(spec{
-		use: "list", short: "Show the budgets", calls: []api.Entry{api.ListBudgets}, columns: budgetView.ColumnNames(),
+		use: "list", short: "Show the budgets", calls: []httpapi.Entry{httpapi.ListBudgets}, columns: budgetView.ColumnNames(),
 		do: func(r *request) error {
-			budgets, err := call(r, api.ListBudgets, api.Empty{})
+			budgets, err := call(r, httpapi.ListBudgets, httpapi.Empty{})
 			if err != nil {
 				return err
 			}
@@ -234,8 +237,12 @@ func (a *App) declareBudget(c *cobra.Command, f *budgetFlags) {
 	a.completeFlag(c, "flow", "FLOW")
 }
 
-func (f *budgetFlags) input(r *request) api.BudgetInput {
-	return api.BudgetInput{Budget: r.args[0], Key: f.key, Flow: f.flow, Run: f.run}
+func (f *budgetFlags) name(r *request) fabrictype.BudgetName {
+	return fabrictype.BudgetName{Name: r.args[0], Key: f.key, Flow: f.flow, Run: f.run}
+}
+
+func (f *budgetFlags) input(r *request) httpapi.BudgetInput {
+	return httpapi.NameBudget(f.name(r))
 }
 
 func printBudget(r *request, b *fabrictype.Budget, err error) error {
@@ -251,10 +258,10 @@ func printBudget(r *request, b *fabrictype.Budget, err error) error {
 func (a *App) budgetShow() *cobra.Command {
 	f := &budgetFlags{}
 	c := a.command(spec{
-		use: "show BUDGET", short: "Show a budget", calls: []api.Entry{api.GetBudget},
+		use: "show BUDGET", short: "Show a budget", calls: []httpapi.Entry{httpapi.GetBudget},
 		columns: budgetView.ColumnNames(),
 		do: func(r *request) error {
-			b, err := call(r, api.GetBudget, f.input(r))
+			b, err := call(r, httpapi.GetBudget, f.input(r))
 			return printBudget(r, b, err)
 		},
 	})
@@ -299,7 +306,7 @@ func (a *App) budgetSet() *cobra.Command {
 			"Settings without a flag stay unchanged. --hard DIMENSION=0 and --soft DIMENSION=0 remove that limit, " +
 			"--reset-every 0 the resets. A missing budget is created with the given settings.",
 		example: "  flowfabric budget set llm --hard usd=100 --soft usd=80 --reset-every 24h",
-		calls:   []api.Entry{api.SetBudget, api.GetBudget},
+		calls:   []httpapi.Entry{httpapi.SetBudget, httpapi.GetBudget},
 		columns: budgetView.ColumnNames(),
 		check: func([]string) error {
 			given := c.Flags().Changed
@@ -313,8 +320,8 @@ func (a *App) budgetSet() *cobra.Command {
 		},
 		do: func(r *request) error {
 			b, err := onPresent(func() (*fabrictype.Budget, error) {
-				in := api.SetBudgetInput{BudgetInput: f.input(r)}
-				present, tag, err := httpclient.CallWithETag(r, r.session.Client, api.GetBudget, in.BudgetInput)
+				in := httpapi.SetBudgetInput{BudgetInput: f.input(r)}
+				present, tag, err := r.session.Client.GetBudget(r, f.name(r))
 				switch {
 				case httpclient.Code(err) == "budget_not_found":
 					if len(change.hard)+len(change.soft) == 0 {
@@ -326,7 +333,7 @@ func (a *App) budgetSet() *cobra.Command {
 					return nil, err
 				}
 				in.IfMatch, in.Body = tag, change.of(present, c.Flags().Changed)
-				return call(r, api.SetBudget, in)
+				return call(r, httpapi.SetBudget, in)
 			})
 			return printBudget(r, b, err)
 		},
@@ -345,9 +352,9 @@ func (a *App) budgetSet() *cobra.Command {
 func (a *App) budgetReset() *cobra.Command {
 	f := &budgetFlags{}
 	c := a.command(spec{
-		use: "reset BUDGET", short: "Set the spent amounts of a budget to 0", calls: []api.Entry{api.ResetBudget},
+		use: "reset BUDGET", short: "Set the spent amounts of a budget to 0", calls: []httpapi.Entry{httpapi.ResetBudget},
 		do: func(r *request) error {
-			_, err := call(r, api.ResetBudget, f.input(r))
+			_, err := call(r, httpapi.ResetBudget, f.input(r))
 			return r.done("reset", r.args[0], err)
 		},
 	})
@@ -358,14 +365,14 @@ func (a *App) budgetReset() *cobra.Command {
 func (a *App) budgetDelete() *cobra.Command {
 	f := &budgetFlags{}
 	c := a.command(spec{
-		use: "delete BUDGET", short: "Delete a budget", calls: []api.Entry{api.DeleteBudget, api.GetBudget},
+		use: "delete BUDGET", short: "Delete a budget", calls: []httpapi.Entry{httpapi.DeleteBudget, httpapi.GetBudget},
 		do: func(r *request) error {
-			look := func() error { _, err := call(r, api.GetBudget, f.input(r)); return err }
+			look := func() error { _, err := call(r, httpapi.GetBudget, f.input(r)); return err }
 			return r.destroy("delete budget "+r.args[0], look, func() error {
 				if err := look(); err != nil { // the API deletes a missing object without an error
 					return err
 				}
-				_, err := call(r, api.DeleteBudget, f.input(r))
+				_, err := call(r, httpapi.DeleteBudget, f.input(r))
 				return r.done("deleted", r.args[0], err)
 			})
 		},

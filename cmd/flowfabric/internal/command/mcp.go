@@ -8,14 +8,14 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
 
-	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/connect"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/mcpserver"
 )
 
 func (a *App) mcpCommand() *cobra.Command {
 	var allow string
-	allowed := []string{string(api.Reads), string(api.Changes), string(api.Destroys)}
+	allowed := []string{string(httpapi.Reads), string(httpapi.Changes), string(httpapi.Destroys)}
 	c := a.command(spec{
 		use: "mcp", short: "Offer operations to a language model, over the standard input and output",
 		long: "Serves the Model Context Protocol over the standard input and output: a tool for each " +
@@ -29,7 +29,7 @@ func (a *App) mcpCommand() *cobra.Command {
 		},
 		do: func(r *request) error {
 			server, err := mcpserver.New(mcpserver.Config{
-				Client: r.session.Client, Allow: api.Effect(allow), Version: connect.Version(),
+				Client: r.session.Client, Allow: allow, Version: connect.Version(),
 			})
 			if err != nil {
 				return err
@@ -38,7 +38,7 @@ func (a *App) mcpCommand() *cobra.Command {
 			return goneWith(r, err)
 		},
 	})
-	c.Flags().StringVar(&allow, "allow", string(api.Reads), "the strongest effect of tools: reads, changes or destroys")
+	c.Flags().StringVar(&allow, "allow", string(httpapi.Reads), "the strongest effect of tools: reads, changes or destroys")
 	must(c.RegisterFlagCompletionFunc("allow", cobra.FixedCompletions(allowed, cobra.ShellCompDirectiveNoFileComp)))
 	return c
 }

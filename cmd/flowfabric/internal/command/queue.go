@@ -7,6 +7,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 )
 
 // queuedPlace is a place in the queue of a lane, with the partition that it is in.
@@ -41,11 +42,11 @@ func nodeOfRun(n api.NodeOfRun) string {
 func (a *App) laneQueue() *cobra.Command {
 	var places int
 	c := a.command(spec{
-		use: "queue LANE", short: "Show which nodes workers take next, and why", calls: []api.Entry{api.GetLaneQueue},
+		use: "queue LANE", short: "Show which nodes workers take next, and why", calls: []httpapi.Entry{httpapi.GetLaneQueue},
 		columns: queueView.ColumnNames(),
 		do: func(r *request) error {
-			q, err := call(r, api.GetLaneQueue, api.LaneQueueInput{
-				LaneInput: api.LaneInput{Lane: r.args[0]}, Places: places,
+			q, err := call(r, httpapi.GetLaneQueue, httpapi.LaneQueueInput{
+				LaneInput: httpapi.LaneInput{Lane: r.args[0]}, Places: places,
 			})
 			if err != nil {
 				return err
@@ -84,9 +85,9 @@ func (a *App) limitUse() *cobra.Command {
 	var key string
 	c := a.command(spec{
 		use: "use LIMIT", short: "Show which nodes hold places of a limit, and which wait",
-		calls: []api.Entry{api.GetLimitUse}, columns: useView.ColumnNames(),
+		calls: []httpapi.Entry{httpapi.GetLimitUse}, columns: useView.ColumnNames(),
 		do: func(r *request) error {
-			use, err := call(r, api.GetLimitUse, api.LimitUseInput{LimitInput: r.limit(key)})
+			use, err := call(r, httpapi.GetLimitUse, httpapi.LimitUseInput{LimitInput: r.limit(key)})
 			if err != nil {
 				return err
 			}
@@ -135,9 +136,9 @@ func (a *App) budgetUse() *cobra.Command {
 	f := &budgetFlags{}
 	c := a.command(spec{
 		use: "use BUDGET", short: "Show which nodes have reserved parts of a budget, and which wait for it",
-		calls: []api.Entry{api.GetBudgetUse}, columns: budgetUserView.ColumnNames(),
+		calls: []httpapi.Entry{httpapi.GetBudgetUse}, columns: budgetUserView.ColumnNames(),
 		do: func(r *request) error {
-			use, err := call(r, api.GetBudgetUse, api.BudgetUseInput{BudgetInput: f.input(r)})
+			use, err := call(r, httpapi.GetBudgetUse, httpapi.BudgetUseInput{BudgetInput: f.input(r)})
 			if err != nil {
 				return err
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 )
 
 func (a *App) runCommand() *cobra.Command {
@@ -26,22 +27,22 @@ func (a *App) runCommand() *cobra.Command {
 }
 
 // name returns the run that the first two arguments name.
-func (r *request) name() api.RunName { return api.RunName{Flow: r.args[0], Run: r.args[1]} }
+func (r *request) name() httpapi.RunName { return httpapi.RunName{Flow: r.args[0], Run: r.args[1]} }
 
 // path is a run as one argument.
-func path(n api.RunName) string { return n.Flow + "/" + n.Run }
+func path(n httpapi.RunName) string { return n.Flow + "/" + n.Run }
 
 // runText is a run in the words of a sentence.
-func runText(n api.RunName) string { return fmt.Sprintf("run %s of flow %s", n.Run, n.Flow) }
+func runText(n httpapi.RunName) string { return fmt.Sprintf("run %s of flow %s", n.Run, n.Flow) }
 
 // lookRun returns a check that a run exists.
 func (r *request) lookRun() error {
-	_, err := call(r, api.GetRun, api.GetRunInput{RunName: r.name(), Nodes: 1})
+	_, err := call(r, httpapi.GetRun, httpapi.GetRunInput{RunName: r.name(), GetRunInput: api.GetRunInput{Nodes: 1}})
 	return err
 }
 
 var runView = output.View[fabrictype.Run]{
-	Name: func(r fabrictype.Run) string { return path(api.RunName{Flow: r.Flow, Run: r.Run}) },
+	Name: func(r fabrictype.Run) string { return path(httpapi.RunName{Flow: r.Flow, Run: r.Run}) },
 	Columns: []output.Column[fabrictype.Run]{
 		{Name: "flow", Text: func(r fabrictype.Run) string { return r.Flow }},
 		{Name: "run", Text: func(r fabrictype.Run) string { return r.Run }},
@@ -72,7 +73,7 @@ func (a *App) runList() *cobra.Command {
 	var limit *limitFlag
 	var why bool
 	c := a.command(spec{
-		use: "list", short: "Find runs, the newest first", calls: []api.Entry{api.ListRuns, api.ExplainRuns},
+		use: "list", short: "Find runs, the newest first", calls: []httpapi.Entry{httpapi.ListRuns, httpapi.ExplainRuns},
 		example: "  flowfabric run list --flow orders --state failed --since 24h\n" +
 			"  flowfabric run list --state failed -o name | xargs -n1 flowfabric run rerun",
 		columns: runView.ColumnNames(),
@@ -81,8 +82,8 @@ func (a *App) runList() *cobra.Command {
 		},
 		do: func(r *request) error {
 			query := q.query(r.Now()).Values()
-			runs, more, err := pages(r, api.ListRuns, limit.most(r), func(p api.Paging) api.ListRunsInput {
-				return api.ListRunsInput{Paging: p, Query: query}
+			runs, more, err := pages(r, httpapi.ListRuns, limit.most(r), func(p api.Paging) httpapi.ListRunsInput {
+				return httpapi.ListRunsInput{Paging: p, Query: query}
 			})
 			if err != nil {
 				return err
@@ -104,7 +105,7 @@ func (a *App) runList() *cobra.Command {
 }
 
 var nowView = output.View[api.RunNow]{
-	Name: func(n api.RunNow) string { return path(api.RunName{Flow: n.Flow, Run: n.Run}) },
+	Name: func(n api.RunNow) string { return path(httpapi.RunName{Flow: n.Flow, Run: n.Run}) },
 	Columns: []output.Column[api.RunNow]{
 		{Name: "flow", Text: func(n api.RunNow) string { return n.Flow }},
 		{Name: "run", Text: func(n api.RunNow) string { return n.Run }},
@@ -133,11 +134,11 @@ func explain(r *request, runs []fabrictype.Run) error {
 	const most = 100 // of one request
 	var all []api.RunNow
 	for part := range slices.Chunk(runs, most) {
-		in := api.ExplainRunsInput{}
+		in := httpapi.ExplainRunsInput{}
 		for _, run := range part {
 			in.Body.Runs = append(in.Body.Runs, api.RunNamed{Flow: run.Flow, Run: run.Run})
 		}
-		page, err := call(r, api.ExplainRuns, in)
+		page, err := call(r, httpapi.ExplainRuns, in)
 		if err != nil {
 			return err
 		}
@@ -160,7 +161,7 @@ func (a *App) runCount() *cobra.Command {
 	var q *queryFlags
 	var hours int
 	c := a.command(spec{
-		use: "count", short: "Count runs by flow and state", calls: []api.Entry{api.CountRuns},
+		use: "count", short: "Count runs by flow and state", calls: []httpapi.Entry{httpapi.CountRuns},
 		columns: countView.ColumnNames(),
 		check: func([]string) error {
 			return errors.Join(notNegative("hours", hours), q.check(a.Now()))
@@ -171,7 +172,7 @@ func (a *App) runCount() *cobra.Command {
 				query.FinishedFrom = r.Now().Truncate(time.Hour).Add(-time.Duration(hours-1) * time.Hour)
 				by = append(by, "hour")
 			}
-			counts, err := call(r, api.CountRuns, api.CountRunsInput{By: by, Query: query.Values()})
+			counts, err := call(r, httpapi.CountRuns, httpapi.CountRunsInput{By: by, Query: query.Values()})
 			if err != nil {
 				return err
 			}
@@ -202,14 +203,14 @@ func (a *App) startCommand() *cobra.Command {
 			"  flowfabric start import --key customer-7 --when-taken queue --input '{}'\n" +
 			"  flowfabric start import --each --input @inputs.json",
 		long:  "Starts a run of a published flow and prints its id. The same id and input again is the same run.",
-		calls: []api.Entry{api.StartRun, api.StartRuns, api.GetResult},
+		calls: []httpapi.Entry{httpapi.StartRun, httpapi.StartRuns, httpapi.GetResult},
 		check: func([]string) error {
 			return errors.Join(input.check("input"), memo.check("memo"), at.parse("at", a.Now()),
 				notNegative("delay", delay), notNegative("deadline", deadline), arrival.check(), signal.check(),
 				exclusive(each, "each", wait || signal.name != "" || id != "", "--wait, --signal and --id"))
 		},
 		do: func(r *request) error {
-			in := api.StartRunInput{Flow: r.args[0]}
+			in := httpapi.StartRunInput{Flow: r.args[0]}
 			var err error
 			if in.Body.Input, err = input.read(r, "input"); err != nil {
 				return err
@@ -230,11 +231,11 @@ func (a *App) startCommand() *cobra.Command {
 			if each {
 				return startEach(r, in.Flow, in.Body.NewRun)
 			}
-			run, err := call(r, api.StartRun, in)
+			run, err := call(r, httpapi.StartRun, in)
 			if err != nil {
 				return err
 			}
-			name := api.RunName{Flow: run.Flow, Run: run.Run}
+			name := httpapi.RunName{Flow: run.Flow, Run: run.Run}
 			if wait {
 				return printResult(r, name, true)
 			}
@@ -274,13 +275,13 @@ func startEach(r *request, flow string, like api.NewRun) error {
 	}
 	var outcomes []api.StartOutcome
 	for page := range slices.Chunk(inputs, startsAtATime) {
-		in := api.StartRunsInput{Flow: flow}
+		in := httpapi.StartRunsInput{Flow: flow}
 		for _, input := range page {
 			run := like
 			run.Input = input
 			in.Body.Runs = append(in.Body.Runs, run)
 		}
-		started, err := call(r, api.StartRuns, in)
+		started, err := call(r, httpapi.StartRuns, in)
 		if err != nil {
 			return err
 		}
@@ -302,7 +303,7 @@ func startEach(r *request, flow string, like api.NewRun) error {
 }
 
 var outcomeView = output.View[api.StartOutcome]{
-	Name: func(o api.StartOutcome) string { return path(api.RunName{Flow: o.Flow, Run: o.Run}) },
+	Name: func(o api.StartOutcome) string { return path(httpapi.RunName{Flow: o.Flow, Run: o.Run}) },
 	Columns: []output.Column[api.StartOutcome]{
 		{Name: "run", Text: func(o api.StartOutcome) string { return o.Run }},
 		{Name: "existed", Text: func(o api.StartOutcome) string { return strconv.FormatBool(o.Existed) }},
@@ -328,13 +329,13 @@ type resultView struct {
 }
 
 // printResult prints the result of a run, or fails if the run did. It waits for the end if it may.
-func printResult(r *request, name api.RunName, wait bool) error {
-	in := api.GetResultInput{RunName: name}
+func printResult(r *request, name httpapi.RunName, wait bool) error {
+	in := httpapi.GetResultInput{RunName: name}
 	if wait {
 		in.Wait = fabrictype.Duration{Duration: resultWait}
 	}
 	for {
-		result, err := call(r, api.GetResult, in)
+		result, err := call(r, httpapi.GetResult, in)
 		if err != nil {
 			return err
 		}
@@ -359,7 +360,7 @@ func printResult(r *request, name api.RunName, wait bool) error {
 	}
 }
 
-func notSuccessful(name api.RunName, state, node, reason string) error {
+func notSuccessful(name httpapi.RunName, state, node, reason string) error {
 	text := fmt.Sprintf("%s: %s", runText(name), state)
 	if node != "" {
 		text += " at node " + node
@@ -385,7 +386,7 @@ func valueText(v *fabrictype.Value) string {
 func (a *App) runResult() *cobra.Command {
 	var wait bool
 	c := a.command(spec{
-		use: "result FLOW RUN", short: "Print the result of a run", calls: []api.Entry{api.GetResult},
+		use: "result FLOW RUN", short: "Print the result of a run", calls: []httpapi.Entry{httpapi.GetResult},
 		do: func(r *request) error { return printResult(r, r.name(), wait) },
 	})
 	c.Flags().BoolVar(&wait, "wait", false, "wait for the end")
@@ -398,9 +399,9 @@ func (a *App) runExport() *cobra.Command {
 		use: "export FLOW RUN", short: "Write a run with its values as lines of JSON",
 		long: "Writes a run with its inputs and results as lines of JSON, which package runcheck reads: a test can " +
 			"check that a new version of a program could carry it on. Keep the file as the values in it deserve.",
-		calls: []api.Entry{api.ExportRun},
+		calls: []httpapi.Entry{httpapi.ExportRun},
 		do: func(r *request) error {
-			run, err := call(r, api.ExportRun, api.RunInput{RunName: r.name()})
+			run, err := call(r, httpapi.ExportRun, httpapi.RunInput{RunName: r.name()})
 			if err != nil {
 				return err
 			}

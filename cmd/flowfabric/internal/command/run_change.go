@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 )
 
 func (a *App) runCancel() *cobra.Command {
@@ -19,7 +19,7 @@ func (a *App) runCancel() *cobra.Command {
 	var pending bool
 	c := a.command(spec{
 		use: "cancel FLOW RUN", short: "Cancel a run, or a node of it",
-		calls: []api.Entry{api.CancelRun, api.CancelNode},
+		calls: []httpapi.Entry{httpapi.CancelRun, httpapi.CancelNode},
 		check: func([]string) error {
 			if node != "" && pending {
 				return errors.New("--node and --pending exclude each other")
@@ -31,9 +31,9 @@ func (a *App) runCancel() *cobra.Command {
 				return cancelNode(r, node, reason)
 			}
 			return r.destroy("cancel "+runText(r.name()), r.lookRun, func() error {
-				in := api.CancelRunInput{RunName: r.name()}
+				in := httpapi.CancelRunInput{RunName: r.name()}
 				in.Body.Reason, in.Body.PendingOnly = reason, pending
-				_, err := call(r, api.CancelRun, in)
+				_, err := call(r, httpapi.CancelRun, in)
 				return r.done("cancelled", path(r.name()), err)
 			})
 		},
@@ -46,15 +46,15 @@ func (a *App) runCancel() *cobra.Command {
 }
 
 func cancelNode(r *request, node, reason string) error {
-	name := api.NodeName{RunName: r.name(), Node: node}
+	name := httpapi.NodeName{RunName: r.name(), Node: node}
 	look := func() error {
-		_, err := call(r, api.GetNode, api.GetNodeInput{NodeName: name})
+		_, err := call(r, httpapi.GetNode, httpapi.GetNodeInput{NodeName: name})
 		return err
 	}
 	return r.destroy("cancel node "+node+" of "+runText(r.name()), look, func() error {
-		in := api.NodeReasonInput{NodeName: name}
+		in := httpapi.NodeReasonInput{NodeName: name}
 		in.Body.Reason = reason
-		_, err := call(r, api.CancelNode, in)
+		_, err := call(r, httpapi.CancelNode, in)
 		return r.done("cancelled", node, err)
 	})
 }
@@ -64,7 +64,7 @@ func (a *App) runRerun() *cobra.Command {
 	var all bool
 	c := a.command(spec{
 		use: "rerun FLOW RUN", short: "Run the nodes of an ended run again that did not succeed",
-		calls: []api.Entry{api.RerunRun},
+		calls: []httpapi.Entry{httpapi.RerunRun},
 		check: func([]string) error {
 			if all && from != "" {
 				return errors.New("--all and --from exclude each other")
@@ -72,7 +72,7 @@ func (a *App) runRerun() *cobra.Command {
 			return nil
 		},
 		do: func(r *request) error {
-			in := api.RerunInput{RunName: r.name()}
+			in := httpapi.RerunInput{RunName: r.name()}
 			in.Body.Scope = "failed"
 			switch {
 			case all:
@@ -80,7 +80,7 @@ func (a *App) runRerun() *cobra.Command {
 			case from != "":
 				in.Body.Scope, in.Body.Node = "from", from
 			}
-			_, err := call(r, api.RerunRun, in)
+			_, err := call(r, httpapi.RerunRun, in)
 			return r.done("runs again", path(r.name()), err)
 		},
 	})
@@ -97,10 +97,10 @@ func (a *App) runFork() *cobra.Command {
 	results := tagFlag{}
 	c := a.command(spec{
 		use: "fork FLOW RUN", short: "Start a run from another one, with results of it",
-		calls: []api.Entry{api.ForkRun},
+		calls: []httpapi.Entry{httpapi.ForkRun},
 		check: func([]string) error { return input.check("input") },
 		do: func(r *request) error {
-			in := api.ForkRunInput{RunName: r.name()}
+			in := httpapi.ForkRunInput{RunName: r.name()}
 			in.Body.ID, in.Body.From, in.Body.Tags = id, list(from), tags
 			var err error
 			if in.Body.Input, err = input.read(r, "input"); err != nil {
@@ -118,11 +118,11 @@ func (a *App) runFork() *cobra.Command {
 					return err
 				}
 			}
-			fork, err := call(r, api.ForkRun, in)
+			fork, err := call(r, httpapi.ForkRun, in)
 			if err != nil {
 				return err
 			}
-			return r.out.Value(fork, path(api.RunName{Flow: fork.Flow, Run: fork.Run}), fork.Run)
+			return r.out.Value(fork, path(httpapi.RunName{Flow: fork.Flow, Run: fork.Run}), fork.Run)
 		},
 	})
 	c.Flags().StringVar(&from, "from", "", "run these nodes again, with commas, and all that depends on them")
@@ -164,11 +164,11 @@ func (a *App) runDiff() *cobra.Command {
 	var flow string
 	var all bool
 	c := a.command(spec{
-		use: "diff FLOW RUN OTHER", short: "Compare two runs, node by node", calls: []api.Entry{api.CompareRuns},
+		use: "diff FLOW RUN OTHER", short: "Compare two runs, node by node", calls: []httpapi.Entry{httpapi.CompareRuns},
 		columns: diffView.ColumnNames(),
 		do: func(r *request) error {
-			in := api.CompareRunsInput{RunName: r.name(), OtherRun: r.args[2], OtherFlow: flow}
-			d, err := call(r, api.CompareRuns, in)
+			in := httpapi.CompareRunsInput{RunName: r.name(), OtherRun: r.args[2], OtherFlow: flow}
+			d, err := call(r, httpapi.CompareRuns, in)
 			if err != nil {
 				return err
 			}
@@ -207,11 +207,11 @@ func printDiff(r *request, d *fabrictype.RunDiff, all bool) error {
 func (a *App) runPause() *cobra.Command {
 	var reason string
 	c := a.command(spec{
-		use: "pause FLOW RUN", short: "Keep nodes of a run from starting", calls: []api.Entry{api.PauseRun},
+		use: "pause FLOW RUN", short: "Keep nodes of a run from starting", calls: []httpapi.Entry{httpapi.PauseRun},
 		do: func(r *request) error {
-			in := api.ReasonInput{RunName: r.name()}
+			in := httpapi.ReasonInput{RunName: r.name()}
 			in.Body.Reason = reason
-			_, err := call(r, api.PauseRun, in)
+			_, err := call(r, httpapi.PauseRun, in)
 			return r.done("paused", path(r.name()), err)
 		},
 	})
@@ -225,9 +225,9 @@ func declareReason(c *cobra.Command, reason *string) {
 
 func (a *App) runResume() *cobra.Command {
 	return a.command(spec{
-		use: "resume FLOW RUN", short: "End the pause of a run", calls: []api.Entry{api.ResumeRun},
+		use: "resume FLOW RUN", short: "End the pause of a run", calls: []httpapi.Entry{httpapi.ResumeRun},
 		do: func(r *request) error {
-			_, err := call(r, api.ResumeRun, api.RunInput{RunName: r.name()})
+			_, err := call(r, httpapi.ResumeRun, httpapi.RunInput{RunName: r.name()})
 			return r.done("resumed", path(r.name()), err)
 		},
 	})
@@ -238,7 +238,7 @@ func (a *App) runPriority() *cobra.Command {
 	var priority int
 	c := a.command(spec{
 		use: "priority FLOW RUN PRIORITY", short: "Change the priority of a run's nodes, or of one node",
-		calls: []api.Entry{api.SetRunPriority, api.SetNodePriority},
+		calls: []httpapi.Entry{httpapi.SetRunPriority, httpapi.SetNodePriority},
 		check: func(args []string) error {
 			if _, err := fmt.Sscanf(args[2], "%d",
 				&priority); err != nil || fmt.Sprint(priority) != args[2] || priority < 0 {
@@ -248,13 +248,13 @@ func (a *App) runPriority() *cobra.Command {
 		},
 		do: func(r *request) (err error) {
 			if node != "" {
-				in := api.NodePriorityInput{NodeName: api.NodeName{RunName: r.name(), Node: node}}
+				in := httpapi.NodePriorityInput{NodeName: httpapi.NodeName{RunName: r.name(), Node: node}}
 				in.Body.Priority = priority
-				_, err = call(r, api.SetNodePriority, in)
+				_, err = call(r, httpapi.SetNodePriority, in)
 			} else {
-				in := api.PriorityInput{RunName: r.name()}
+				in := httpapi.PriorityInput{RunName: r.name()}
 				in.Body.Priority = priority
-				_, err = call(r, api.SetRunPriority, in)
+				_, err = call(r, httpapi.SetRunPriority, in)
 			}
 			return r.done("changed", path(r.name()), err)
 		},
@@ -268,15 +268,15 @@ func (a *App) runMove() *cobra.Command {
 	var at time.Time
 	return a.command(spec{
 		use: "move FLOW RUN TIME", short: "Move the start of a run that has not started",
-		calls: []api.Entry{api.MoveRunStart},
+		calls: []httpapi.Entry{httpapi.MoveRunStart},
 		check: func(args []string) (err error) {
 			at, err = parseTime(args[2], a.Now())
 			return err
 		},
 		do: func(r *request) error {
-			in := api.MoveStartInput{RunName: r.name()}
+			in := httpapi.MoveStartInput{RunName: r.name()}
 			in.Body.StartAt = at
-			_, err := call(r, api.MoveRunStart, in)
+			_, err := call(r, httpapi.MoveRunStart, in)
 			return r.done("moved to "+output.At(at), path(r.name()), err)
 		},
 	})
@@ -284,10 +284,10 @@ func (a *App) runMove() *cobra.Command {
 
 func (a *App) runPurge() *cobra.Command {
 	return a.command(spec{
-		use: "purge FLOW RUN", short: "Remove a run that is over", calls: []api.Entry{api.PurgeRun},
+		use: "purge FLOW RUN", short: "Remove a run that is over", calls: []httpapi.Entry{httpapi.PurgeRun},
 		do: func(r *request) error {
 			return r.destroy("purge "+runText(r.name()), r.lookRun, func() error {
-				_, err := call(r, api.PurgeRun, api.RunInput{RunName: r.name()})
+				_, err := call(r, httpapi.PurgeRun, httpapi.RunInput{RunName: r.name()})
 				return r.done("purged", path(r.name()), err)
 			})
 		},
@@ -300,7 +300,7 @@ func (a *App) timerCommand() *cobra.Command {
 	var skip bool
 	c := a.command(spec{
 		use: "timer FLOW RUN NODE", short: "Move or end the sleep of a node",
-		calls: []api.Entry{api.MoveTimer, api.SkipTimer},
+		calls: []httpapi.Entry{httpapi.MoveTimer, httpapi.SkipTimer},
 		check: func([]string) error {
 			ways := 0
 			for _, given := range []bool{to.text != "", in != 0, skip} {
@@ -317,14 +317,14 @@ func (a *App) timerCommand() *cobra.Command {
 			return errors.Join(notNegative("in", in), to.parse("to", a.Now()))
 		},
 		do: func(r *request) error {
-			node := api.NodeName{RunName: r.name(), Node: r.args[2]}
+			node := httpapi.NodeName{RunName: r.name(), Node: r.args[2]}
 			if skip {
-				_, err := call(r, api.SkipTimer, api.NodeInput{NodeName: node})
+				_, err := call(r, httpapi.SkipTimer, httpapi.NodeInput{NodeName: node})
 				return r.done("skipped", node.Node, err)
 			}
-			move := api.MoveTimerInput{NodeName: node}
+			move := httpapi.MoveTimerInput{NodeName: node}
 			move.Body.Until = to.time
-			_, err := call(r, api.MoveTimer, move)
+			_, err := call(r, httpapi.MoveTimer, move)
 			return r.done("moved to "+output.At(to.time), node.Node, err)
 		},
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/httpclient"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 )
 
 // follow prints the events of a stream until it ends, count of them are printed (0 is all), or the command is stopped,
@@ -75,15 +76,15 @@ func numberText(n int) string {
 }
 
 func (a *App) runEvents() *cobra.Command {
-	in := api.FollowRunInput{}
+	in := httpapi.FollowRunInput{}
 	var count int
 	c := a.command(spec{
-		use: "events FLOW RUN", short: "Follow the events of a run until it is over", calls: []api.Entry{api.FollowRun},
+		use: "events FLOW RUN", short: "Follow the events of a run until it is over", calls: []httpapi.Entry{httpapi.FollowRun},
 		columns: eventView.ColumnNames(),
 		check:   func([]string) error { return notNegative("count", count) },
 		do: func(r *request) error {
 			in.RunName = r.name()
-			return follow(r, eventView, httpclient.Follow(r, r.session.Client, api.FollowRun, in), count)
+			return follow(r, eventView, stream(r, httpapi.FollowRun, in), count)
 		},
 	})
 	c.Flags().StringVar(&in.After, "cursor", "", "continue after the event with this id, which -o wide and json print")
@@ -92,7 +93,7 @@ func (a *App) runEvents() *cobra.Command {
 }
 
 var feedView = output.View[fabrictype.FeedEvent]{
-	Name: func(e fabrictype.FeedEvent) string { return path(api.RunName{Flow: e.Flow, Run: e.Run}) },
+	Name: func(e fabrictype.FeedEvent) string { return path(httpapi.RunName{Flow: e.Flow, Run: e.Run}) },
 	Columns: []output.Column[fabrictype.FeedEvent]{
 		{Name: "time", Least: timeWidth, Text: func(e fabrictype.FeedEvent) string { return output.At(e.At) }},
 		{Name: "kind", Least: kindWidth, Text: func(e fabrictype.FeedEvent) string { return string(e.Kind) }},
@@ -105,16 +106,16 @@ var feedView = output.View[fabrictype.FeedEvent]{
 }
 
 func (a *App) feedCommand() *cobra.Command {
-	in := api.FollowFeedInput{}
+	in := httpapi.FollowFeedInput{}
 	var kinds string
 	var count int
 	c := a.command(spec{
-		use: "feed", short: "Follow the events of all runs", calls: []api.Entry{api.FollowFeed},
+		use: "feed", short: "Follow the events of all runs", calls: []httpapi.Entry{httpapi.FollowFeed},
 		columns: feedView.ColumnNames(),
 		check:   func([]string) error { return notNegative("count", count) },
 		do: func(r *request) error {
 			in.Kinds = list(kinds)
-			return follow(r, feedView, httpclient.Follow(r, r.session.Client, api.FollowFeed, in), count)
+			return follow(r, feedView, stream(r, httpapi.FollowFeed, in), count)
 		},
 	})
 	c.Flags().StringVar(&in.Flow, "flow", "", "only events of this flow")
@@ -140,15 +141,15 @@ var logView = output.View[fabrictype.LogLine]{
 }
 
 func (a *App) runLogs() *cobra.Command {
-	in := api.FollowLogsInput{}
+	in := httpapi.FollowLogsInput{}
 	var wait bool
 	c := a.command(spec{
-		use: "logs FLOW RUN NODE", short: "Show the log lines of a node's attempts", calls: []api.Entry{api.FollowLogs},
+		use: "logs FLOW RUN NODE", short: "Show the log lines of a node's attempts", calls: []httpapi.Entry{httpapi.FollowLogs},
 		columns: logView.ColumnNames(),
 		check:   func([]string) error { return notNegative("attempt", in.Attempt) },
 		do: func(r *request) error {
-			in.NodeName, in.Present = api.NodeName{RunName: r.name(), Node: r.args[2]}, !wait
-			return follow(r, logView, httpclient.Follow(r, r.session.Client, api.FollowLogs, in), 0)
+			in.NodeName, in.Present = httpapi.NodeName{RunName: r.name(), Node: r.args[2]}, !wait
+			return follow(r, logView, stream(r, httpapi.FollowLogs, in), 0)
 		},
 	})
 	c.Flags().BoolVarP(&wait, "follow", "f", false, "wait for further lines until the node has ended")
@@ -175,15 +176,15 @@ var frameView = output.View[fabrictype.Frame]{
 }
 
 func (a *App) runStream() *cobra.Command {
-	in := api.FollowFramesInput{}
+	in := httpapi.FollowFramesInput{}
 	var wait bool
 	c := a.command(spec{
 		use: "stream FLOW RUN NODE", short: "Show the frames that a node's attempts emitted",
-		calls:   []api.Entry{api.FollowFrames},
+		calls:   []httpapi.Entry{httpapi.FollowFrames},
 		columns: frameView.ColumnNames(),
 		do: func(r *request) error {
-			in.NodeName, in.Present = api.NodeName{RunName: r.name(), Node: r.args[2]}, !wait
-			return follow(r, frameView, httpclient.Follow(r, r.session.Client, api.FollowFrames, in), 0)
+			in.NodeName, in.Present = httpapi.NodeName{RunName: r.name(), Node: r.args[2]}, !wait
+			return follow(r, frameView, stream(r, httpapi.FollowFrames, in), 0)
 		},
 	})
 	c.Flags().BoolVarP(&wait, "follow", "f", false, "wait for further frames until the node has ended")
@@ -211,12 +212,12 @@ var itemView = output.View[fabrictype.MapItem]{
 func (a *App) runItems() *cobra.Command {
 	var limit *limitFlag
 	c := a.command(spec{
-		use: "items FLOW RUN NODE", short: "Show the items of a map", calls: []api.Entry{api.ListItems},
+		use: "items FLOW RUN NODE", short: "Show the items of a map", calls: []httpapi.Entry{httpapi.ListItems},
 		columns: itemView.ColumnNames(),
 		check:   func([]string) error { return limit.check() },
 		do: func(r *request) error {
-			items, more, err := pages(r, api.ListItems, limit.most(r), func(p api.Paging) api.ListItemsInput {
-				return api.ListItemsInput{NodeName: api.NodeName{RunName: r.name(), Node: r.args[2]}, Paging: p}
+			items, more, err := pages(r, httpapi.ListItems, limit.most(r), func(p api.Paging) httpapi.ListItemsInput {
+				return httpapi.ListItemsInput{NodeName: httpapi.NodeName{RunName: r.name(), Node: r.args[2]}, Paging: p}
 			})
 			if err != nil {
 				return err
@@ -231,7 +232,7 @@ func (a *App) runItems() *cobra.Command {
 }
 
 var turnView = output.View[fabrictype.Turn]{
-	Name: func(t fabrictype.Turn) string { return path(api.RunName{Flow: t.Flow, Run: t.Run}) },
+	Name: func(t fabrictype.Turn) string { return path(httpapi.RunName{Flow: t.Flow, Run: t.Run}) },
 	Columns: []output.Column[fabrictype.Turn]{
 		{Name: "turn", Text: func(t fabrictype.Turn) string { return strconv.Itoa(t.Number) }},
 		{Name: "flow", Text: func(t fabrictype.Turn) string { return t.Flow }},
@@ -242,11 +243,11 @@ var turnView = output.View[fabrictype.Turn]{
 
 func (a *App) runTurns() *cobra.Command {
 	return a.command(spec{
-		use: "turns FLOW RUN NODE", short: "Show the turns of a loop", calls: []api.Entry{api.ListTurns},
+		use: "turns FLOW RUN NODE", short: "Show the turns of a loop", calls: []httpapi.Entry{httpapi.ListTurns},
 		columns: turnView.ColumnNames(),
 		do: func(r *request) error {
-			in := api.NodeInput{NodeName: api.NodeName{RunName: r.name(), Node: r.args[2]}}
-			turns, err := call(r, api.ListTurns, in)
+			in := httpapi.NodeInput{NodeName: httpapi.NodeName{RunName: r.name(), Node: r.args[2]}}
+			turns, err := call(r, httpapi.ListTurns, in)
 			if err != nil {
 				return err
 			}
@@ -268,7 +269,7 @@ func (a *App) runWait() *cobra.Command {
 		use: "wait FLOW RUN", short: "Wait for the end of a run",
 		long: "Waits for the end of a run. The exit code is 0 for a run that succeeded and 4 for any other; " +
 			"--timeout bounds the wait, with exit code 5.",
-		calls: []api.Entry{api.FollowRun, api.GetRun},
+		calls: []httpapi.Entry{httpapi.FollowRun, httpapi.GetRun},
 		do: func(r *request) error {
 			d, err := waitForEnd(r, nil)
 			if err != nil {
@@ -292,7 +293,7 @@ func reasonOf(d *fabrictype.RunDetail) string {
 // waitForEnd returns a run that is over. It passes the events until then to see, if that is set.
 func waitForEnd(r *request, see func(fabrictype.Event) error) (*fabrictype.RunDetail, error) {
 	for {
-		events := httpclient.Follow(r, r.session.Client, api.FollowRun, api.FollowRunInput{RunName: r.name()})
+		events := stream(r, httpapi.FollowRun, httpapi.FollowRunInput{RunName: r.name()})
 		for e, err := range events {
 			if httpclient.Code(err) == "events_lost" {
 				break
@@ -306,7 +307,7 @@ func waitForEnd(r *request, see func(fabrictype.Event) error) (*fabrictype.RunDe
 				}
 			}
 		}
-		d, err := describeRun(r, api.GetRunInput{RunName: r.name()})
+		d, err := describeRun(r, httpapi.GetRunInput{RunName: r.name()})
 		if err != nil || d.State != "running" {
 			return d, err
 		}

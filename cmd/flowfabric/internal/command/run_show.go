@@ -13,13 +13,14 @@ import (
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/describe"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 )
 
 // describeRun describes a run with all of its nodes.
-func describeRun(r *request, in api.GetRunInput) (*fabrictype.RunDetail, error) {
+func describeRun(r *request, in httpapi.GetRunInput) (*fabrictype.RunDetail, error) {
 	var all *fabrictype.RunDetail
 	for {
-		d, err := call(r, api.GetRun, in)
+		d, err := call(r, httpapi.GetRun, in)
 		if err != nil {
 			return nil, err
 		}
@@ -68,16 +69,16 @@ func whyText(n fabrictype.Node) string {
 }
 
 func (a *App) runShow() *cobra.Command {
-	in := api.GetRunInput{}
+	in := httpapi.GetRunInput{}
 	var bytes int
 	var node string
 	c := a.command(spec{
 		use: "show FLOW RUN", short: "Show a run and its nodes, and why those that wait do",
-		calls: []api.Entry{api.GetRun, api.GetNode}, columns: nodeView.ColumnNames(),
+		calls: []httpapi.Entry{httpapi.GetRun, httpapi.GetNode}, columns: nodeView.ColumnNames(),
 		check: func([]string) error { return notNegative("values", bytes) },
 		do: func(r *request) error {
 			if node != "" {
-				return showNode(r, api.NodeName{RunName: r.name(), Node: node})
+				return showNode(r, httpapi.NodeName{RunName: r.name(), Node: node})
 			}
 			in.RunName, in.Values, in.Bytes = r.name(), bytes > 0, bytes
 			d, err := describeRun(r, in)
@@ -96,7 +97,7 @@ func (a *App) runShow() *cobra.Command {
 
 func showRun(r *request, d *fabrictype.RunDetail) error {
 	if !r.out.ForPeople() {
-		return r.out.Value(d, path(api.RunName{Flow: d.Flow, Run: d.Run}), "")
+		return r.out.Value(d, path(httpapi.RunName{Flow: d.Flow, Run: d.Run}), "")
 	}
 	r.out.Say("%s", summaryOf(d))
 	sayValues(r.out, "the run", d.Input, d.Result)
@@ -109,8 +110,8 @@ func showRun(r *request, d *fabrictype.RunDetail) error {
 	return nil
 }
 
-func showNode(r *request, name api.NodeName) error {
-	n, err := call(r, api.GetNode, api.GetNodeInput{NodeName: name, Values: true})
+func showNode(r *request, name httpapi.NodeName) error {
+	n, err := call(r, httpapi.GetNode, httpapi.GetNodeInput{NodeName: name, Values: true})
 	if err != nil {
 		return err
 	}
@@ -222,10 +223,10 @@ var reasonView = output.View[reason]{
 func (a *App) runWhy() *cobra.Command {
 	return a.command(spec{
 		use: "why FLOW RUN [NODE]", short: "Show why the nodes of a run wait, and the remedies",
-		calls:   []api.Entry{api.GetRun},
+		calls:   []httpapi.Entry{httpapi.GetRun},
 		columns: reasonView.ColumnNames(),
 		do: func(r *request) error {
-			d, err := describeRun(r, api.GetRunInput{RunName: r.name()})
+			d, err := describeRun(r, httpapi.GetRunInput{RunName: r.name()})
 			if err != nil {
 				return err
 			}
@@ -259,17 +260,17 @@ func (a *App) runWhy() *cobra.Command {
 func (a *App) runGraph() *cobra.Command {
 	var format string
 	c := a.command(spec{
-		use: "graph FLOW RUN", short: "Draw the graph of a run", calls: []api.Entry{api.GetRunGraph, api.GetRunLayout},
+		use: "graph FLOW RUN", short: "Draw the graph of a run", calls: []httpapi.Entry{httpapi.GetRunGraph, httpapi.GetRunLayout},
 		check: func([]string) error { return checkDrawing(format) },
 		do: func(r *request) error {
 			if format == layoutGraph {
-				l, err := call(r, api.GetRunLayout, api.GetRunLayoutInput{RunName: r.name(), States: true})
+				l, err := call(r, httpapi.GetRunLayout, httpapi.GetRunLayoutInput{RunName: r.name(), States: true})
 				if err != nil {
 					return err
 				}
 				return r.out.Value(l, path(r.name()), compact(l))
 			}
-			d, err := call(r, api.GetRunGraph, api.GetRunGraphInput{RunName: r.name(), Format: format})
+			d, err := call(r, httpapi.GetRunGraph, httpapi.GetRunGraphInput{RunName: r.name(), Format: format})
 			if err != nil {
 				return err
 			}
@@ -328,7 +329,7 @@ var attemptView = output.View[attemptOf]{
 func (a *App) attemptsCommand() *cobra.Command {
 	return a.command(spec{
 		use: "attempts FLOW RUN [NODE]", short: "Show the attempts of a run's nodes, or of one",
-		calls: []api.Entry{api.GetRun, api.GetNode}, columns: attemptView.ColumnNames(),
+		calls: []httpapi.Entry{httpapi.GetRun, httpapi.GetNode}, columns: attemptView.ColumnNames(),
 		do: func(r *request) error {
 			nodes, err := nodesOf(r, false)
 			if err != nil {
@@ -348,15 +349,17 @@ func (a *App) attemptsCommand() *cobra.Command {
 // nodesOf returns the node that the third argument names, or all, with their attempts, and their values if wanted.
 func nodesOf(r *request, values bool) ([]fabrictype.Node, error) {
 	if len(r.args) == 3 {
-		n, err := call(r, api.GetNode,
-			api.GetNodeInput{NodeName: api.NodeName{RunName: r.name(), Node: r.args[2]}, Values: values})
+		n, err := call(r, httpapi.GetNode,
+			httpapi.GetNodeInput{NodeName: httpapi.NodeName{RunName: r.name(), Node: r.args[2]}, Values: values})
 		if err != nil {
 			return nil, err
 		}
 		return []fabrictype.Node{*n}, nil
 	}
-	d, err := describeRun(r,
-		api.GetRunInput{RunName: r.name(), Attempts: true, Values: values, Bytes: describe.MaxValueBytes})
+	d, err := describeRun(r, httpapi.GetRunInput{
+		RunName:     r.name(),
+		GetRunInput: api.GetRunInput{Attempts: true, Values: values, Bytes: describe.MaxValueBytes},
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -386,7 +389,7 @@ func (a *App) valuesCommand() *cobra.Command {
 	var key string
 	c := a.command(spec{
 		use: "values FLOW RUN [NODE]", short: "Show the inputs and results of a run and its nodes, or of one",
-		calls:   []api.Entry{api.GetRun, api.GetNode, api.GetLiveValue},
+		calls:   []httpapi.Entry{httpapi.GetRun, httpapi.GetNode, httpapi.GetLiveValue},
 		columns: valueView.ColumnNames(),
 		check: func(args []string) error {
 			if key != "" && len(args) < 3 {
@@ -396,8 +399,8 @@ func (a *App) valuesCommand() *cobra.Command {
 		},
 		do: func(r *request) error {
 			if key != "" {
-				in := api.LiveValueInput{NodeName: api.NodeName{RunName: r.name(), Node: r.args[2]}, Key: key}
-				v, err := call(r, api.GetLiveValue, in)
+				in := httpapi.LiveValueInput{NodeName: httpapi.NodeName{RunName: r.name(), Node: r.args[2]}, Key: key}
+				v, err := call(r, httpapi.GetLiveValue, in)
 				if err != nil {
 					return err
 				}

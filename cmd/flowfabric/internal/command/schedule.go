@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 )
 
 func (a *App) scheduleCommand() *cobra.Command {
@@ -62,10 +63,10 @@ func timesText(s fabrictype.Schedule) string {
 
 func (a *App) scheduleList() *cobra.Command {
 	return a.command(spec{
-		use: "list", short: "Show the schedules", calls: []api.Entry{api.ListSchedules},
+		use: "list", short: "Show the schedules", calls: []httpapi.Entry{httpapi.ListSchedules},
 		columns: scheduleView.ColumnNames(),
 		do: func(r *request) error {
-			schedules, err := call(r, api.ListSchedules, api.Empty{})
+			schedules, err := call(r, httpapi.ListSchedules, httpapi.Empty{})
 			if err != nil {
 				return err
 			}
@@ -87,15 +88,15 @@ var fireView = output.View[fabrictype.ScheduleFire]{
 
 func (a *App) scheduleShow() *cobra.Command {
 	return a.command(spec{
-		use: "show SCHEDULE", short: "Show a schedule with its last fires", calls: []api.Entry{api.GetSchedule},
+		use: "show SCHEDULE", short: "Show a schedule with its last fires", calls: []httpapi.Entry{httpapi.GetSchedule},
 		do: func(r *request) error {
-			s, err := call(r, api.GetSchedule, api.GetScheduleInput{ScheduleInput: r.schedule()})
+			s, err := call(r, httpapi.GetSchedule, httpapi.GetScheduleInput{ScheduleInput: r.schedule()})
 			return printSchedule(r, s, err)
 		},
 	})
 }
 
-func (r *request) schedule() api.ScheduleInput { return api.ScheduleInput{Schedule: r.args[0]} }
+func (r *request) schedule() httpapi.ScheduleInput { return httpapi.ScheduleInput{Schedule: r.args[0]} }
 
 func printSchedule(r *request, s *fabrictype.Schedule, err error) error {
 	if err != nil {
@@ -168,7 +169,7 @@ func (a *App) scheduleCreate() *cobra.Command {
 	c := a.command(spec{
 		use: "create SCHEDULE FLOW", short: "Create or replace a schedule of a published flow",
 		example: "  flowfabric schedule create nightly report --cron '0 3 * * *' --time-zone Europe/Berlin",
-		calls:   []api.Entry{api.SetSchedule},
+		calls:   []httpapi.Entry{httpapi.SetSchedule},
 		check: func([]string) error {
 			err := f.check(a.Now())
 			if f.cron == "" && f.every == 0 {
@@ -177,7 +178,7 @@ func (a *App) scheduleCreate() *cobra.Command {
 			return err
 		},
 		do: func(r *request) error {
-			in := api.SetScheduleInput{ScheduleInput: r.schedule()}
+			in := httpapi.SetScheduleInput{ScheduleInput: r.schedule()}
 			b := &in.Body
 			var err error
 			if b.Input, err = f.input.read(r, "input"); err != nil {
@@ -186,7 +187,7 @@ func (a *App) scheduleCreate() *cobra.Command {
 			b.Flow, b.Timing = r.args[1], f.timing()
 			b.CatchUp, b.Overlap, b.QueueLimit = fabrictype.Duration{Duration: f.catchUp}, f.overlap, f.queueLimit
 			b.Tags, b.FireTimeField, b.StartPaused, b.PauseReason = f.tags, f.fireField, paused, reason
-			s, err := call(r, api.SetSchedule, in)
+			s, err := call(r, httpapi.SetSchedule, in)
 			return printSchedule(r, s, err)
 		},
 	})
@@ -214,7 +215,7 @@ func (f *scheduleFlags) changedTiming(r *request) (*api.Timing, error) {
 	if !changed {
 		return nil, nil
 	}
-	s, err := call(r, api.GetSchedule, api.GetScheduleInput{ScheduleInput: r.schedule()})
+	s, err := call(r, httpapi.GetSchedule, httpapi.GetScheduleInput{ScheduleInput: r.schedule()})
 	if err != nil {
 		return nil, err
 	}
@@ -248,7 +249,7 @@ func (a *App) scheduleEdit() *cobra.Command {
 	var c *cobra.Command
 	c = a.command(spec{
 		use: "edit SCHEDULE", short: "Change parts of a schedule",
-		calls: []api.Entry{api.EditSchedule, api.GetSchedule},
+		calls: []httpapi.Entry{httpapi.EditSchedule, httpapi.GetSchedule},
 		check: func([]string) error {
 			if !slices.ContainsFunc(scheduleFlagNames, c.Flags().Changed) {
 				return errors.New("takes at least one of --" + strings.Join(scheduleFlagNames, ", --"))
@@ -256,7 +257,7 @@ func (a *App) scheduleEdit() *cobra.Command {
 			return f.check(a.Now())
 		},
 		do: func(r *request) error {
-			in := api.EditScheduleInput{ScheduleInput: r.schedule()}
+			in := httpapi.EditScheduleInput{ScheduleInput: r.schedule()}
 			b, given := &in.Body, r.cmd.Flags().Changed
 			var err error
 			if b.Input, err = f.input.read(r, "input"); err != nil {
@@ -272,7 +273,7 @@ func (a *App) scheduleEdit() *cobra.Command {
 			if given("tag") {
 				b.Tags = f.tags
 			}
-			s, err := call(r, api.EditSchedule, in)
+			s, err := call(r, httpapi.EditSchedule, in)
 			return printSchedule(r, s, err)
 		},
 	})
@@ -290,11 +291,11 @@ func ifGiven[T any](given bool, value T) *T {
 func (a *App) schedulePause() *cobra.Command {
 	var reason string
 	c := a.command(spec{
-		use: "pause SCHEDULE", short: "Keep a schedule from firing", calls: []api.Entry{api.PauseSchedule},
+		use: "pause SCHEDULE", short: "Keep a schedule from firing", calls: []httpapi.Entry{httpapi.PauseSchedule},
 		do: func(r *request) error {
-			in := api.ScheduleReasonInput{Schedule: r.args[0]}
+			in := httpapi.ScheduleReasonInput{Schedule: r.args[0]}
 			in.Body.Reason = reason
-			_, err := call(r, api.PauseSchedule, in)
+			_, err := call(r, httpapi.PauseSchedule, in)
 			return r.done("paused", r.args[0], err)
 		},
 	})
@@ -304,9 +305,9 @@ func (a *App) schedulePause() *cobra.Command {
 
 func (a *App) scheduleResume() *cobra.Command {
 	return a.command(spec{
-		use: "resume SCHEDULE", short: "End the pause of a schedule", calls: []api.Entry{api.ResumeSchedule},
+		use: "resume SCHEDULE", short: "End the pause of a schedule", calls: []httpapi.Entry{httpapi.ResumeSchedule},
 		do: func(r *request) error {
-			_, err := call(r, api.ResumeSchedule, r.schedule())
+			_, err := call(r, httpapi.ResumeSchedule, r.schedule())
 			return r.done("resumed", r.args[0], err)
 		},
 	})
@@ -314,13 +315,13 @@ func (a *App) scheduleResume() *cobra.Command {
 
 func (a *App) scheduleTrigger() *cobra.Command {
 	return a.command(spec{
-		use: "trigger SCHEDULE", short: "Start a run of a schedule now", calls: []api.Entry{api.TriggerSchedule},
+		use: "trigger SCHEDULE", short: "Start a run of a schedule now", calls: []httpapi.Entry{httpapi.TriggerSchedule},
 		do: func(r *request) error {
-			run, err := call(r, api.TriggerSchedule, r.schedule())
+			run, err := call(r, httpapi.TriggerSchedule, r.schedule())
 			if err != nil {
 				return err
 			}
-			return r.out.Value(run, path(api.RunName{Flow: run.Flow, Run: run.Run}), run.Run)
+			return r.out.Value(run, path(httpapi.RunName{Flow: run.Flow, Run: run.Run}), run.Run)
 		},
 	})
 }
@@ -335,7 +336,7 @@ var fireTimeView = output.View[time.Time]{
 func (a *App) scheduleNext() *cobra.Command {
 	var count int
 	c := a.command(spec{
-		use: "next SCHEDULE", short: "Show the next times of a schedule", calls: []api.Entry{api.ListFires},
+		use: "next SCHEDULE", short: "Show the next times of a schedule", calls: []httpapi.Entry{httpapi.ListFires},
 		columns: fireTimeView.ColumnNames(),
 		check: func([]string) error {
 			if count < 1 || count > 1000 {
@@ -344,7 +345,9 @@ func (a *App) scheduleNext() *cobra.Command {
 			return nil
 		},
 		do: func(r *request) error {
-			times, err := call(r, api.ListFires, api.ListFiresInput{ScheduleInput: r.schedule(), Limit: count})
+			times, err := call(r, httpapi.ListFires, httpapi.ListFiresInput{
+				ScheduleInput: r.schedule(), ListFiresInput: api.ListFiresInput{Limit: count},
+			})
 			if err != nil {
 				return err
 			}
@@ -361,7 +364,7 @@ func (a *App) scheduleBackfill() *cobra.Command {
 	c := a.command(spec{
 		use: "backfill SCHEDULE", short: "Start runs for times of a schedule that have passed",
 		example: "  flowfabric schedule backfill nightly --from 2026-11-01 --until 2026-11-07",
-		calls:   []api.Entry{api.BackfillSchedule},
+		calls:   []httpapi.Entry{httpapi.BackfillSchedule},
 		check: func([]string) error {
 			var missing error
 			if from.text == "" || until.text == "" {
@@ -370,9 +373,9 @@ func (a *App) scheduleBackfill() *cobra.Command {
 			return errors.Join(missing, from.parse("from", a.Now()), until.parse("until", a.Now()))
 		},
 		do: func(r *request) error {
-			in := api.BackfillScheduleInput{ScheduleInput: r.schedule()}
+			in := httpapi.BackfillScheduleInput{ScheduleInput: r.schedule()}
 			in.Body.From, in.Body.Until, in.Body.Overlap = from.time, until.time, overlap
-			b, err := call(r, api.BackfillSchedule, in)
+			b, err := call(r, httpapi.BackfillSchedule, in)
 			if err != nil {
 				return err
 			}
@@ -386,14 +389,14 @@ func (a *App) scheduleBackfill() *cobra.Command {
 
 func (a *App) scheduleDelete() *cobra.Command {
 	return a.command(spec{
-		use: "delete SCHEDULE", short: "Delete a schedule; its runs stay", calls: []api.Entry{api.DeleteSchedule},
+		use: "delete SCHEDULE", short: "Delete a schedule; its runs stay", calls: []httpapi.Entry{httpapi.DeleteSchedule},
 		do: func(r *request) error {
 			look := func() error {
-				_, err := call(r, api.GetSchedule, api.GetScheduleInput{ScheduleInput: r.schedule()})
+				_, err := call(r, httpapi.GetSchedule, httpapi.GetScheduleInput{ScheduleInput: r.schedule()})
 				return err
 			}
 			return r.destroy("delete schedule "+r.args[0], look, func() error {
-				_, err := call(r, api.DeleteSchedule, r.schedule())
+				_, err := call(r, httpapi.DeleteSchedule, r.schedule())
 				return r.done("deleted", r.args[0], err)
 			})
 		},

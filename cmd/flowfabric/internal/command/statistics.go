@@ -7,6 +7,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 )
 
 var statisticsView = output.View[api.NodeStatistics]{
@@ -26,9 +27,9 @@ func (a *App) flowStatistics() *cobra.Command {
 	var runs int
 	c := a.command(spec{
 		use: "statistics FLOW", short: "Show how the nodes of a flow did in its last runs",
-		calls: []api.Entry{api.GetFlowStatistics}, columns: statisticsView.ColumnNames(),
+		calls: []httpapi.Entry{httpapi.GetFlowStatistics}, columns: statisticsView.ColumnNames(),
 		do: func(r *request) error {
-			s, err := call(r, api.GetFlowStatistics, api.FlowStatisticsInput{Flow: r.args[0], Runs: runs})
+			s, err := call(r, httpapi.GetFlowStatistics, httpapi.FlowStatisticsInput{Flow: r.args[0], Runs: runs})
 			if err != nil {
 				return err
 			}

@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -54,7 +54,8 @@ func (a *App) topCommand() *cobra.Command {
 		use: "top", short: "Watch the runs, lanes and workers of an engine",
 		long: "Watches runs, lanes and workers until it is stopped. A terminal shows them in place; other outputs " +
 			"get one line for each interval.",
-		calls: []api.Entry{api.CountRuns, api.ListLanes, api.ListWorkers}, columns: loadView.ColumnNames(),
+		calls:   []httpapi.Entry{httpapi.CountRuns, httpapi.ListLanes, httpapi.ListWorkers},
+		columns: loadView.ColumnNames(),
 		check: func([]string) error {
 			if every < 100*time.Millisecond {
 				return fmt.Errorf("--interval %s: must be at least 100ms", every)
@@ -93,7 +94,7 @@ func (a *App) topCommand() *cobra.Command {
 
 func loadOf(r *request) (*load, error) {
 	l := &load{At: r.Now(), Runs: map[string]int{}}
-	states, err := call(r, api.CountRuns, api.CountRunsInput{By: []string{"state"}})
+	states, err := call(r, httpapi.CountRuns, httpapi.CountRunsInput{By: []string{"state"}})
 	if err != nil {
 		return nil, err
 	}
@@ -101,18 +102,18 @@ func loadOf(r *request) (*load, error) {
 		l.Runs[string(n.State)] += n.Runs
 	}
 	hour := runtime.RunQuery{FinishedFrom: l.At.Truncate(time.Hour)}.Values()
-	ended, err := call(r, api.CountRuns, api.CountRunsInput{By: []string{"hour"}, Query: hour})
+	ended, err := call(r, httpapi.CountRuns, httpapi.CountRunsInput{By: []string{"hour"}, Query: hour})
 	if err != nil {
 		return nil, err
 	}
 	for _, n := range ended.Items {
 		l.Ended += n.Runs
 	}
-	lanes, err := call(r, api.ListLanes, api.Empty{})
+	lanes, err := call(r, httpapi.ListLanes, httpapi.Empty{})
 	if err != nil {
 		return nil, err
 	}
-	workers, err := call(r, api.ListWorkers, api.Empty{})
+	workers, err := call(r, httpapi.ListWorkers, httpapi.Empty{})
 	if err != nil {
 		return nil, err
 	}

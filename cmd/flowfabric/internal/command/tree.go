@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/connect"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 )
 
 // operationsKey is the annotation of a command with the names of the operations that it calls.
@@ -118,7 +118,7 @@ type spec struct {
 	// use is the name with the arguments, such as "show FLOW RUN"; optional ones are last, in brackets.
 	use, short, long, example string
 	// calls are the operations that it calls.
-	calls []api.Entry
+	calls []httpapi.Entry
 	// check refuses flags that make no sense, before anything is opened.
 	check func(args []string) error
 	// columns are the columns of its table; empty without one.
@@ -151,7 +151,7 @@ func (a *App) standalone(s spec) *cobra.Command {
 		names := make([]string, len(s.calls))
 		for i, entry := range s.calls {
 			names[i] = entry.Entry().Name
-			if entry.Entry().Effect == api.Destroys && c.Flags().Lookup("yes") == nil {
+			if entry.Entry().Effect == httpapi.Destroys && c.Flags().Lookup("yes") == nil {
 				c.Flags().BoolVarP(&a.flags.yes, "yes", "y", false, "do not ask")
 				c.Flags().BoolVar(&a.flags.dryRun, "dry-run", false, "only print the intended change")
 			}

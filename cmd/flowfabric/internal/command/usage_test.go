@@ -8,9 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/connect"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/spf13/cobra"
 )
@@ -146,9 +146,9 @@ func TestEveryOperationHasACommand(t *testing.T) {
 	visit(Tree(), func(c *cobra.Command) {
 		for name := range strings.FieldsSeq(c.Annotations[operationsKey]) {
 			called[name] = true
-			op, ok := api.Find(name)
+			op, ok := httpapi.Find(name)
 			require.True(t, ok, name)
-			if op.Effect == api.Destroys {
+			if op.Effect == httpapi.Destroys {
 				require.NotNil(t, c.Flags().Lookup("yes"), c.CommandPath())
 				require.NotNil(t, c.Flags().Lookup("dry-run"), c.CommandPath())
 			}
@@ -156,7 +156,7 @@ func TestEveryOperationHasACommand(t *testing.T) {
 		require.NotEmpty(t, c.Short, c.CommandPath())
 		require.False(t, strings.HasSuffix(c.Short, "."), c.CommandPath())
 	})
-	for _, op := range api.Operations() {
+	for _, op := range httpapi.Operations() {
 		if op.Group != "tasks" { // which are for workers
 			require.True(t, called[op.Name], "no command calls %s", op.Name)
 		}

@@ -12,11 +12,12 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 var waitView = output.View[fabrictype.Wait]{
-	Name: func(w fabrictype.Wait) string { return path(api.RunName{Flow: w.Flow, Run: w.Run}) + " " + w.Node },
+	Name: func(w fabrictype.Wait) string { return path(httpapi.RunName{Flow: w.Flow, Run: w.Run}) + " " + w.Node },
 	Columns: []output.Column[fabrictype.Wait]{
 		{Name: "flow", Text: func(w fabrictype.Wait) string { return w.Flow }},
 		{Name: "run", Text: func(w fabrictype.Wait) string { return w.Run }},
@@ -45,7 +46,7 @@ func (a *App) inboxCommand() *cobra.Command {
 	c = a.command(spec{
 		use: "inbox [FLOW RUN]", short: "Show the open waits of all runs, or of one",
 		example: "  flowfabric inbox --audience legal --sort due",
-		calls:   []api.Entry{api.ListWaits, api.ListRunWaits}, columns: waitView.ColumnNames(),
+		calls:   []httpapi.Entry{httpapi.ListWaits, httpapi.ListRunWaits}, columns: waitView.ColumnNames(),
 		check: func(args []string) error {
 			for _, name := range selecting {
 				if len(args) > 0 && c.Flags().Changed(name) {
@@ -56,7 +57,7 @@ func (a *App) inboxCommand() *cobra.Command {
 		},
 		do: func(r *request) error {
 			if len(r.args) > 0 {
-				waits, err := call(r, api.ListRunWaits, api.ListRunWaitsInput{RunName: r.name()})
+				waits, err := call(r, httpapi.ListRunWaits, httpapi.ListRunWaitsInput{RunName: r.name()})
 				if err != nil {
 					return err
 				}
@@ -64,8 +65,8 @@ func (a *App) inboxCommand() *cobra.Command {
 			}
 			q.Sort = sort
 			query := q.Values()
-			waits, more, err := pages(r, api.ListWaits, limit.most(r), func(p api.Paging) api.ListWaitsInput {
-				return api.ListWaitsInput{Paging: p, Query: query}
+			waits, more, err := pages(r, httpapi.ListWaits, limit.most(r), func(p api.Paging) httpapi.ListWaitsInput {
+				return httpapi.ListWaitsInput{Paging: p, Query: query}
 			})
 			if err != nil {
 				return err
@@ -125,7 +126,7 @@ func printDelivery(r *request, d *fabrictype.SignalResult, err error) error {
 // waitsAt returns the waits of a run itself, not of its child runs, that have the node and the step, where they are
 // given. All open ones, or with closed the ended ones too.
 func waitsAt(r *request, node, step string, closed bool) ([]fabrictype.Wait, error) {
-	waits, err := call(r, api.ListRunWaits, api.ListRunWaitsInput{RunName: r.name(), Closed: closed})
+	waits, err := call(r, httpapi.ListRunWaits, httpapi.ListRunWaitsInput{RunName: r.name(), Closed: closed})
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +182,7 @@ func (a *App) answerCommand() *cobra.Command {
 			"the wait takes, or \"answer\" where it takes all; of several it is \"approve\" or \"reject\" by the " +
 			"flags, and otherwise --signal must name it.",
 		example: "  flowfabric answer demo-order first --approve --comment 'in stock'",
-		calls:   []api.Entry{api.ListRunWaits, api.SignalRun},
+		calls:   []httpapi.Entry{httpapi.ListRunWaits, httpapi.SignalRun},
 		check: func([]string) error {
 			switch {
 			case approve && reject:
@@ -209,7 +210,7 @@ func (a *App) answerCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			in := api.SignalRunInput{RunName: r.name()}
+			in := httpapi.SignalRunInput{RunName: r.name()}
 			if in.Body.SignalBody, err = f.body(r, signal); err != nil {
 				return err
 			}
@@ -217,7 +218,7 @@ func (a *App) answerCommand() *cobra.Command {
 				in.Body.Payload = answerOf(approve, comment)
 			}
 			in.Body.Node, in.Body.Step, in.Body.Wait = w.Node, w.Step, w.ID
-			d, err := call(r, api.SignalRun, in)
+			d, err := call(r, httpapi.SignalRun, in)
 			return printDelivery(r, d, err)
 		},
 	})
@@ -263,7 +264,7 @@ func (a *App) signalCommand() *cobra.Command {
 		use: "signal NAME [FLOW RUN NODE]", short: "Send a signal to a wait, by its node or its token",
 		example: "  flowfabric signal paid orders 4711 payment --payload '{\"amount\":35}'\n" +
 			"  flowfabric signal approve --signal-token \"$TOKEN\"",
-		calls: []api.Entry{api.SignalRun, api.SignalToken},
+		calls: []httpapi.Entry{httpapi.SignalRun, httpapi.SignalToken},
 		check: func(args []string) error {
 			switch {
 			case token == "" && len(args) != 4:
@@ -279,14 +280,14 @@ func (a *App) signalCommand() *cobra.Command {
 				return err
 			}
 			if token != "" {
-				in := api.SignalTokenInput{}
+				in := httpapi.SignalTokenInput{}
 				in.Body.Token, in.Body.SignalBody = token, body
-				d, err := call(r, api.SignalToken, in)
+				d, err := call(r, httpapi.SignalToken, in)
 				return printDelivery(r, d, err)
 			}
-			in := api.SignalRunInput{RunName: api.RunName{Flow: r.args[1], Run: r.args[2]}}
+			in := httpapi.SignalRunInput{RunName: httpapi.RunName{Flow: r.args[1], Run: r.args[2]}}
 			in.Body.Node, in.Body.Step, in.Body.SignalBody = r.args[3], step, body
-			d, err := call(r, api.SignalRun, in)
+			d, err := call(r, httpapi.SignalRun, in)
 			return printDelivery(r, d, err)
 		},
 	})
@@ -302,12 +303,12 @@ func (a *App) waitCommand() *cobra.Command {
 
 func (a *App) waitShow() *cobra.Command {
 	return a.command(spec{
-		use: "show WAIT-TOKEN", short: "Show the wait that a token belongs to", calls: []api.Entry{api.GetTokenWait},
+		use: "show WAIT-TOKEN", short: "Show the wait that a token belongs to", calls: []httpapi.Entry{httpapi.GetTokenWait},
 		columns: waitView.ColumnNames(),
 		do: func(r *request) error {
-			in := api.TokenInput{}
+			in := httpapi.TokenInput{}
 			in.Body.Token = r.args[0]
-			w, err := call(r, api.GetTokenWait, in)
+			w, err := call(r, httpapi.GetTokenWait, in)
 			if err != nil {
 				return err
 			}
@@ -340,8 +341,8 @@ var signalView = output.View[fabrictype.ReceivedSignal]{
 const waitHelp = " WAIT is the node of the wait, or its id, which inbox -o wide shows."
 
 // wait is the wait that the arguments name: by its node, or by its id, which may belong to a closed wait.
-func (r *request) wait() (api.WaitName, error) {
-	name := api.WaitName{RunName: r.name(), Wait: r.args[2]}
+func (r *request) wait() (httpapi.WaitName, error) {
+	name := httpapi.WaitName{RunName: r.name(), Wait: r.args[2]}
 	for _, closed := range []bool{false, true} {
 		at, err := waitsAt(r, r.args[2], "", closed)
 		switch {
@@ -362,14 +363,14 @@ func (a *App) waitSignals() *cobra.Command {
 	return a.command(spec{
 		use: "signals FLOW RUN WAIT", short: "Show the signals that a wait has received",
 		long:    "Shows the signals that a wait has received." + waitHelp,
-		calls:   []api.Entry{api.ListSignals, api.ListRunWaits},
+		calls:   []httpapi.Entry{httpapi.ListSignals, httpapi.ListRunWaits},
 		columns: signalView.ColumnNames(),
 		do: func(r *request) error {
 			wait, err := r.wait()
 			if err != nil {
 				return err
 			}
-			signals, err := call(r, api.ListSignals, api.WaitInput{WaitName: wait})
+			signals, err := call(r, httpapi.ListSignals, httpapi.WaitInput{WaitName: wait})
 			if err != nil {
 				return err
 			}
@@ -383,18 +384,18 @@ func (a *App) waitResume() *cobra.Command {
 	c := a.command(spec{
 		use: "resume FLOW RUN WAIT", short: "End a wait with a payload, whatever it waits for",
 		long:  "Ends a wait with a payload, whatever it waits for." + waitHelp,
-		calls: []api.Entry{api.ResumeWait, api.ListRunWaits},
+		calls: []httpapi.Entry{httpapi.ResumeWait, httpapi.ListRunWaits},
 		check: func([]string) error { return payload.check("payload") },
 		do: func(r *request) error {
 			wait, err := r.wait()
 			if err != nil {
 				return err
 			}
-			in := api.ResumeWaitInput{WaitName: wait}
+			in := httpapi.ResumeWaitInput{WaitName: wait}
 			if in.Body.Payload, err = payload.read(r, "payload"); err != nil {
 				return err
 			}
-			_, err = call(r, api.ResumeWait, in)
+			_, err = call(r, httpapi.ResumeWait, in)
 			return r.done("resumed", r.args[2], err)
 		},
 	})
@@ -407,20 +408,20 @@ func (a *App) waitCancel() *cobra.Command {
 	c := a.command(spec{
 		use: "cancel FLOW RUN WAIT", short: "Cancel the node that waits",
 		long:  "Cancels the node that waits." + waitHelp,
-		calls: []api.Entry{api.CancelWait, api.ListRunWaits},
+		calls: []httpapi.Entry{httpapi.CancelWait, httpapi.ListRunWaits},
 		do: func(r *request) error {
 			wait, err := r.wait()
 			if err != nil {
 				return err
 			}
 			look := func() error {
-				_, err := call(r, api.ListSignals, api.WaitInput{WaitName: wait})
+				_, err := call(r, httpapi.ListSignals, httpapi.WaitInput{WaitName: wait})
 				return err
 			}
 			return r.destroy("cancel wait "+r.args[2]+" of "+runText(r.name()), look, func() error {
-				in := api.CancelWaitInput{WaitName: wait}
+				in := httpapi.CancelWaitInput{WaitName: wait}
 				in.Body.Reason = reason
-				_, err := call(r, api.CancelWait, in)
+				_, err := call(r, httpapi.CancelWait, in)
 				return r.done("cancelled", r.args[2], err)
 			})
 		},

@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/httpclient"
+	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 )
 
 // redraw is the shortest time between two pictures of a run, and tick the longest.
@@ -26,7 +26,7 @@ func (a *App) runWatch() *cobra.Command {
 		use: "watch FLOW RUN", short: "Watch a run until it is over",
 		long: "Watches a run until it is over. A terminal shows the nodes in place; elsewhere each event is a line. " +
 			"The exit code is 0 for a run that succeeded and 4 for any other.",
-		calls: []api.Entry{api.FollowRun, api.GetRun}, columns: eventView.ColumnNames(),
+		calls: []httpapi.Entry{httpapi.FollowRun, httpapi.GetRun}, columns: eventView.ColumnNames(),
 		do: func(r *request) error {
 			var d *fabrictype.RunDetail
 			var err error
@@ -53,8 +53,8 @@ func (a *App) runWatch() *cobra.Command {
 func watchOn(r *request, s *screen) (*fabrictype.RunDetail, error) {
 	happened, over := make(chan struct{}, 1), make(chan error, 1)
 	go func() {
-		in := api.FollowRunInput{RunName: r.name()}
-		for _, err := range httpclient.Follow(r, r.session.Client, api.FollowRun, in) {
+		in := httpapi.FollowRunInput{RunName: r.name()}
+		for _, err := range stream(r, httpapi.FollowRun, in) {
 			if err != nil {
 				over <- err
 				return
@@ -68,7 +68,7 @@ func watchOn(r *request, s *screen) (*fabrictype.RunDetail, error) {
 	}()
 	ended, closed := false, over
 	for {
-		d, err := describeRun(r, api.GetRunInput{RunName: r.name()})
+		d, err := describeRun(r, httpapi.GetRunInput{RunName: r.name()})
 		if err != nil {
 			return nil, err
 		}

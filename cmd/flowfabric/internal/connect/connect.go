@@ -1,5 +1,5 @@
 // Package connect reaches the engine or the server that a command is about. Either way the commands call operations of
-// package api: a server performs them over HTTP, an engine in this process.
+// the HTTP API: a server performs them over HTTP, an engine in this process.
 package connect
 
 import (

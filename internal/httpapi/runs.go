@@ -1,0 +1,216 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/url"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+)
+
+// Operations of runs.
+var (
+	ListRuns = call[ListRunsInput, fabrictype.Page[fabrictype.Run]](Operation{
+		Name: "list-runs", Group: "runs", Method: "GET", Path: "/runs",
+		Right: api.View, Effect: Reads, Bound: true, Query: QueryRuns,
+		Summary: "Find runs",
+	})
+	StartRun = call[StartRunInput, api.StartedRun](Operation{
+		Name: "start-run", Group: "runs", Method: "POST", Path: "/flows/{flow}/runs",
+		Right: api.Operate, Effect: Changes, Bound: true, Created: true,
+		Summary: "Start a run of a published flow; the same id and input again is the same run",
+	})
+	StartRuns = call[StartRunsInput, StartedRuns](Operation{
+		Name: "start-runs", Group: "runs", Method: "POST", Path: "/flows/{flow}/runs/batch",
+		Right: api.Operate, Effect: Changes, Bound: true,
+		Summary: "Start many runs of a published flow; each is started whole or not at all",
+	})
+	GetRun = call[GetRunInput, fabrictype.RunDetail](Operation{
+		Name: "get-run", Group: "runs", Method: "GET", Path: "/runs/{flow}/{run}",
+		Right: api.View, Effect: Reads, Bound: true,
+		Summary: "Describe a run, its nodes, and the reasons why nodes wait",
+	})
+	GetResult = call[GetResultInput, api.Result](Operation{
+		Name: "get-result", Group: "runs", Method: "GET", Path: "/runs/{flow}/{run}/result",
+		Right: api.ReadPayloads, Effect: Reads, Bound: true,
+		Summary: "Wait for the end of a run and return its result",
+	})
+	FollowRun = stream[FollowRunInput, fabrictype.Event](Operation{
+		Name: "follow-run", Group: "runs", Method: "GET", Path: "/runs/{flow}/{run}/events",
+		Right: api.View, Effect: Reads, Bound: true,
+		Summary: "Follow the events of a run",
+	})
+	GetRunGraph = call[GetRunGraphInput, api.Drawing](Operation{
+		Name: "get-run-graph", Group: "runs", Method: "GET", Path: "/runs/{flow}/{run}/graph",
+		Right: api.View, Effect: Reads, Bound: true,
+		Summary: "Draw the graph of a run",
+	})
+	CancelRun = call[CancelRunInput, Empty](Operation{
+		Name: "cancel-run", Group: "runs", Method: "POST", Path: "/runs/{flow}/{run}/cancel",
+		Right: api.Operate, Effect: Destroys, Bound: true,
+		Summary: "Cancel a run",
+	})
+	RerunRun = call[RerunInput, Empty](Operation{
+		Name: "rerun-run", Group: "runs", Method: "POST", Path: "/runs/{flow}/{run}/rerun",
+		Right: api.Operate, Effect: Changes, Bound: true,
+		Summary: "Run nodes of an ended run again",
+	})
+	PauseRun = call[ReasonInput, Empty](Operation{
+		Name: "pause-run", Group: "runs", Method: "POST", Path: "/runs/{flow}/{run}/pause",
+		Right: api.Operate, Effect: Changes, Bound: true,
+		Summary: "Keep nodes of a run from starting",
+	})
+	ResumeRun = call[RunInput, Empty](Operation{
+		Name: "resume-run", Group: "runs", Method: "POST", Path: "/runs/{flow}/{run}/resume",
+		Right: api.Operate, Effect: Changes, Bound: true,
+		Summary: "End the pause of a run",
+	})
+	SetRunPriority = call[PriorityInput, Empty](Operation{
+		Name: "set-run-priority", Group: "runs", Method: "PUT", Path: "/runs/{flow}/{run}/priority",
+		Right: api.Operate, Effect: Changes, Bound: true,
+		Summary: "Change the priority of all nodes of a run that have not ended",
+	})
+	MoveRunStart = call[MoveStartInput, Empty](Operation{
+		Name: "move-run-start", Group: "runs", Method: "PUT", Path: "/runs/{flow}/{run}/start",
+		Right: api.Operate, Effect: Changes, Bound: true,
+		Summary: "Move the start of a run that has not started",
+	})
+	ForkRun = call[ForkRunInput, api.StartedRun](Operation{
+		Name: "fork-run", Group: "runs", Method: "POST", Path: "/runs/{flow}/{run}/fork",
+		Right: api.Operate, Effect: Changes, Bound: true, Created: true,
+		Summary: "Start a run from another one, with results of it",
+	})
+	ExportRun = call[RunInput, ExportedRun](Operation{
+		Name: "export-run", Group: "runs", Method: "GET", Path: "/runs/{flow}/{run}/export",
+		Right: api.ReadPayloads, Effect: Reads, Bound: true,
+		Summary: "Export a run with its values, as package runcheck reads it",
+	})
+	PurgeRun = call[RunInput, Empty](Operation{
+		Name: "purge-run", Group: "runs", Method: "DELETE", Path: "/runs/{flow}/{run}",
+		Right: api.Administer, Effect: Destroys, Bound: true,
+		Summary: "Remove a run that is over",
+	})
+)
+
+func runOperations() []Entry {
+	return []Entry{
+		ListRuns, StartRun, StartRuns, GetRun, GetResult, FollowRun, GetRunGraph, GetRunLayout, CompareRuns, ForkRun,
+		ExportRun, CancelRun, RerunRun, PauseRun, ResumeRun, SetRunPriority, MoveRunStart, PurgeRun,
+	}
+}
+
+// RunName names a run.
+type RunName struct {
+	Flow string `path:"flow" doc:"Name of the flow."`
+	Run  string `path:"run" doc:"Id of the run, percent-encoded."`
+}
+
+// RunInput names the run that an operation is about.
+type RunInput struct{ RunName }
+
+// ListRunsInput selects runs.
+type ListRunsInput struct {
+	// Query has further parameters, which Operation.Query names.
+	Query url.Values `json:"-"`
+	api.Paging
+}
+
+// StartRunInput starts a run.
+type StartRunInput struct {
+	Flow string `path:"flow" doc:"Name of a published flow."`
+	Body struct {
+		api.NewRun
+		Signal *api.StartSignal `json:"signal,omitempty" doc:"Delivered to the run of the id, which is started if there is none: both in one step. Requires the right answer as well."`
+	}
+}
+
+// StartRunsInput starts runs of one flow.
+type StartRunsInput struct {
+	Flow string `path:"flow" doc:"Name of a published flow."`
+	Body struct {
+		Runs []api.NewRun `json:"runs" minItems:"1" maxItems:"1000"`
+	}
+}
+
+// StartedRuns are the outcomes of starts, in the order of the request.
+type StartedRuns struct {
+	Runs []api.StartOutcome `json:"runs"`
+}
+
+// GetRunInput is the input of an operation with parameters.
+type GetRunInput struct {
+	RunName
+	api.GetRunInput
+}
+
+// GetResultInput bounds the wait for the end of a run.
+type GetResultInput struct {
+	RunName
+	Wait fabrictype.Duration `query:"wait" doc:"How long to wait for the end, at most 30s."`
+}
+
+// FollowRunInput has the cursor at which the events begin.
+type FollowRunInput struct {
+	RunName
+	Follow
+}
+
+// GetRunGraphInput selects the form of a graph.
+type GetRunGraphInput struct {
+	RunName
+	Format string `query:"format" enum:"mermaid,dot,outline,svg" default:"mermaid"`
+}
+
+// CancelRunInput cancels a run.
+type CancelRunInput struct {
+	RunName
+	Body struct {
+		Reason      string `json:"reason,omitempty"`
+		PendingOnly bool   `json:"pending_only,omitempty" doc:"Let running nodes finish."`
+	}
+}
+
+// RerunInput selects the nodes that run again.
+type RerunInput struct {
+	RunName
+	Body struct {
+		Scope string `json:"scope" enum:"failed,from,all" doc:"Nodes that did not succeed; a node and its downstreams; all nodes."`
+		Node  string `json:"node,omitempty" doc:"The node of scope from."`
+	}
+}
+
+// ReasonInput names a run and a reason.
+type ReasonInput struct {
+	RunName
+	Body struct {
+		Reason string `json:"reason,omitempty"`
+	}
+}
+
+// PriorityInput is a new priority of a run.
+type PriorityInput struct {
+	RunName
+	Body struct {
+		Priority int `json:"priority" minimum:"0"`
+	}
+}
+
+// MoveStartInput is a new time of the start of a run.
+type MoveStartInput struct {
+	RunName
+	Body struct {
+		StartAt time.Time `json:"start_at"`
+	}
+}
+
+// ForkRunInput is the input of an operation with a body.
+type ForkRunInput struct {
+	RunName
+	Body struct{ api.ForkRunInput }
+}
+
+// ExportedRun is a run as a file for package runcheck: each line is a part of it.
+type ExportedRun struct {
+	Lines []json.RawMessage `json:"lines"`
+}
