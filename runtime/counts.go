@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,9 +9,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/fabrictype"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/runsearch"
 )
 
 // maxCountedHours is the longest time that is counted by hour: the engine keeps this number of hours.
@@ -47,47 +44,23 @@ func (c *Client) Counts(ctx context.Context, q RunQuery, by ...CountBy) ([]fabri
 	if err := errors.Join(q.Check(), q.checkCounted(by)); err != nil {
 		return nil, fmt.Errorf("count runs: %w", err)
 	}
-	hours := q.countedHours()
-	replies, err := engine.InAllPartitions(ctx, c.session, func(p keyspace.Partition) enginerpc.CountRunsCall {
-		call := enginerpc.CountRunsCall{Partition: p, Namespace: string(c.session.Namespace), FlowName: q.Flow}
-		if hours != (hourSpan{}) {
-			call.FromHour, call.ToHour = hours.from, hours.last
-		}
-		return call
-	})
+	groups := make([]string, len(by))
+	for i, group := range by {
+		groups[i] = string(group)
+	}
+	counts, err := runsearch.Counts(ctx, c.session, q.counted(), groups...)
 	if err != nil {
 		return nil, fmt.Errorf("count runs: %w", err)
 	}
-	groups := make(map[fabrictype.RunCount]int)
-	for _, reply := range replies {
-		if hours != (hourSpan{}) && time.Unix(hours.from*secondsPerHour, 0).Before(reply.KeptFrom) {
-			return nil, fmt.Errorf("count runs: %w", invalid("run query: counts are kept from %s on",
-				reply.KeptFrom.UTC().Format(time.RFC3339)))
-		}
-		q.addCounts(groups, reply.Counts, by)
-	}
-	return sortedCounts(groups), nil
+	return counts, nil
 }
 
-const secondsPerHour = 3600
-
-// hourSpan are hours since 1970, both included.
-type hourSpan struct{ from, last int64 }
-
-// countedHours are the hours that a query is about; zero for the present.
-func (q RunQuery) countedHours() hourSpan {
-	from, before := q.CreatedFrom, q.CreatedBefore
-	if q.hasFinished() {
-		from, before = q.FinishedFrom, q.FinishedBefore
+// counted is the query for the room that counts runs.
+func (q RunQuery) counted() runsearch.CountQuery {
+	return runsearch.CountQuery{
+		Flow: q.Flow, States: q.States, Children: q.Children, CreatedFrom: q.CreatedFrom,
+		CreatedBefore: q.CreatedBefore, EndedFrom: q.FinishedFrom, EndedBefore: q.FinishedBefore,
 	}
-	if from.IsZero() {
-		return hourSpan{}
-	}
-	if before.IsZero() {
-		before = time.Now().Add(time.Hour) // the server's clock may be ahead
-	}
-	first := from.Unix() / secondsPerHour
-	return hourSpan{first, max(first, (before.Unix()-1)/secondsPerHour)}
 }
 
 // checkCounted reports the fields of a query by which runs cannot be counted without reading them.
@@ -131,69 +104,7 @@ func (q RunQuery) checkHours(fault func(format string, args ...any)) {
 	if (q.hasCreated() && q.CreatedFrom.IsZero()) || (q.hasFinished() && q.FinishedFrom.IsZero()) {
 		fault("a count with a time needs its beginning")
 	}
-	if hours := q.countedHours(); hours.last-hours.from > maxCountedHours+1 {
+	if counted := q.counted(); counted.Hours() > maxCountedHours+1 {
 		fault("at most %d hours are counted", maxCountedHours)
 	}
-}
-
-// countedEvents are the engine's words for counted events, each with the state that it leads to. A start has none.
-var countedEvents = map[string]fabrictype.RunState{
-	"started": "", "success": fabrictype.RunSucceeded, "failed": fabrictype.RunFailed,
-	"cancelled": fabrictype.RunCancelled, "expired": fabrictype.RunExpired,
-}
-
-// addCounts adds the counts of a partition to the groups.
-func (q RunQuery) addCounts(groups map[fabrictype.RunCount]int, counts []enginerpc.RunCount, by []CountBy) {
-	add := func(n enginerpc.RunCount, state fabrictype.RunState, runs int) {
-		if len(q.States) > 0 && !slices.Contains(q.States, state) {
-			return
-		}
-		var group fabrictype.RunCount
-		for _, name := range by {
-			switch name {
-			case ByFlow:
-				group.Flow = n.FlowName
-			case ByState:
-				group.State = state
-			case ByHour:
-				group.Hour = time.Unix(n.Hour*secondsPerHour, 0).UTC()
-			}
-		}
-		groups[group] += runs
-	}
-	for _, n := range counts {
-		event, isChild := strings.CutPrefix(n.Event, "child_")
-		state, known := countedEvents[event]
-		runs := int(n.Runs)
-		switch {
-		case !known || isChild && !q.Children && q.Flow == "":
-		case q.hasCreated():
-			if state == "" {
-				add(n, "", runs)
-			}
-		case q.hasFinished():
-			if state != "" {
-				add(n, state, runs)
-			}
-		case state == "":
-			add(n, fabrictype.RunRunning, runs)
-		default: // it was counted as started, too
-			add(n, fabrictype.RunRunning, -runs)
-			add(n, state, runs)
-		}
-	}
-}
-
-// sortedCounts lists the groups that have runs.
-func sortedCounts(groups map[fabrictype.RunCount]int) []fabrictype.RunCount {
-	var list []fabrictype.RunCount
-	for group, runs := range groups {
-		if group.Runs = runs; runs > 0 {
-			list = append(list, group)
-		}
-	}
-	slices.SortFunc(list, func(a, b fabrictype.RunCount) int {
-		return cmp.Or(a.Hour.Compare(b.Hour), cmp.Compare(a.Flow, b.Flow), cmp.Compare(a.State, b.State))
-	})
-	return list
 }

@@ -178,7 +178,7 @@ func (h *failureHook) catchUp(ctx context.Context, since time.Time) error {
 		if err != nil {
 			return err
 		}
-		if run.State == fabrictype.RunCancelled && !h.client.cleanupFailed(
+		if run.State == fabrictype.RunCancelled && !h.client.submitter.CleanupFailed(
 			ctx, enginecore.FlowID(run.FlowID), run.FailedNode,
 		) {
 			continue

@@ -2,18 +2,14 @@ package runtime
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"slices"
 
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine/feeds"
-	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/eventkind"
-	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/follow"
 )
 
 // FeedFilter selects events of the feed. The zero value selects all events except the events of child runs.
@@ -29,18 +25,8 @@ type FeedFilter struct {
 
 // Feed follows the events of all runs of the client's namespace. It is for use by one goroutine. Close it.
 type Feed struct {
-	client   *Client
-	listener *feeds.Listener
-	at       map[keyspace.Partition]feedPosition
-	// left are the events of a page that have not been yielded yet.
-	left feeds.Page
-}
-
-// feedPosition is after an entry of a partition's feed, and after the first events of the entries that follow it.
-type feedPosition struct {
-	After string `json:"a"`
-	Entry string `json:"e,omitempty"`
-	Place int64  `json:"p,omitempty"`
+	client *Client
+	feed   *follow.Feed
 }
 
 // Feed opens the feed of all runs: from the cursor of an earlier feed on, whatever its filter was, or with "" from now
@@ -62,28 +48,15 @@ func (c *Client) Feed(ctx context.Context, filter FeedFilter, cursor string) (*F
 		}
 		wanted.Kinds = append(wanted.Kinds, string(kind))
 	}
-	at, err := c.parseFeedCursor(cursor)
+	feed, err := follow.NewFeed(ctx, c.session, wanted, cursor)
 	if err != nil {
 		return nil, fmt.Errorf("feed of runs: %w", err)
 	}
-	from := make(map[keyspace.Partition]string, len(at))
-	for p, position := range at {
-		from[p] = position.After
-	}
-	listener, err := c.session.ListenToRuns(ctx, wanted, from)
-	if err != nil {
-		return nil, fmt.Errorf("feed of runs: %w", err)
-	}
-	for p, after := range listener.Positions() {
-		if at[p].After != after {
-			at[p] = feedPosition{After: after}
-		}
-	}
-	return &Feed{client: c, listener: listener, at: at}, nil
+	return &Feed{c, feed}, nil
 }
 
 // Close ends the following. It may be called several times. Cursor may still be called.
-func (f *Feed) Close() { f.listener.Close() }
+func (f *Feed) Close() { f.feed.Close() }
 
 // Events yields the events as they happen, until ctx ends or an error does; it may be called again. Events of one run,
 // and of all runs of one partition, come in their order. All feeds of an engine have one reader.
@@ -100,100 +73,10 @@ func (f *Feed) Events(ctx context.Context) iter.Seq2[fabrictype.FeedEvent, error
 		}
 		ctx, end := f.client.submitter.WhileOpen(ctx)
 		defer end()
-		for f.yieldLeft(yield) {
-			page, err := f.listener.Next(ctx)
-			if err != nil {
-				if retry.IsUnreached(err) && ctx.Err() != nil {
-					err = context.Cause(ctx)
-				}
-				yield(fabrictype.FeedEvent{}, fmt.Errorf("feed of runs: %w", err))
-				return
-			}
-			f.left = page
-			if page.Lost && !yield(fabrictype.FeedEvent{}, fmt.Errorf("feed of runs: %w", ErrEventsLost)) {
-				return
-			}
-		}
-	}
-}
-
-// yieldLeft yields the events of the page. It returns false when the reader has had enough.
-func (f *Feed) yieldLeft(yield func(fabrictype.FeedEvent, error) bool) bool {
-	for len(f.left.Updates) > 0 {
-		n := f.left.Updates[0]
-		f.left.Updates = f.left.Updates[1:]
-		at := f.at[f.left.Partition]
-		if at.Entry != "" && at.After == f.left.After && !isLater(n, at) {
-			continue // it was yielded before the cursor was taken
-		}
-		f.at[f.left.Partition] = feedPosition{After: f.left.After, Entry: n.Entry, Place: n.Place}
-		if !yield(readUpdate(n), nil) {
-			return false
-		}
-	}
-	if f.left.Next != "" {
-		f.at[f.left.Partition] = feedPosition{After: f.left.Next}
-		f.left = feeds.Page{}
-	}
-	return true
-}
-
-// isLater reports whether an event comes after all events of a position.
-func isLater(n enginerpc.RunUpdate, at feedPosition) bool {
-	if n.Entry == at.Entry {
-		return n.Place > at.Place
-	}
-	return feeds.IsEntryBefore(at.Entry, n.Entry)
-}
-
-func readUpdate(n enginerpc.RunUpdate) fabrictype.FeedEvent {
-	return fabrictype.FeedEvent{
-		Kind: fabrictype.EventKind(n.Kind), Flow: n.FlowName, Run: n.RunID, FlowID: string(n.FlowID), Child: n.Child,
-		Node:   n.Node,
-		Detail: n.Detail, At: n.At,
+		f.feed.Events(ctx)(yield)
 	}
 }
 
 // Cursor returns the position after the last event that was yielded, for a later call of Client.Feed. It has some bytes
 // for each partition of the engine.
-func (f *Feed) Cursor() string {
-	list := make([]feedPosition, len(f.client.session.Partitions()))
-	read := f.listener.Positions()
-	for i, p := range f.client.session.Partitions() {
-		list[i] = f.at[p]
-		isYielded := len(f.left.Updates) == 0 || f.left.Partition != p
-		if isYielded && feeds.IsEntryBefore(list[i].After, read[p]) {
-			list[i] = feedPosition{After: read[p]} // the filter excludes all events in between
-		}
-	}
-	text, err := json.Marshal(list)
-	if err != nil {
-		return "" // it has nothing that JSON cannot hold
-	}
-	return base64.RawURLEncoding.EncodeToString(text)
-}
-
-// parseFeedCursor reads a cursor: the positions of all partitions, none for "".
-func (c *Client) parseFeedCursor(cursor string) (map[keyspace.Partition]feedPosition, error) {
-	at := make(map[keyspace.Partition]feedPosition)
-	if cursor == "" {
-		return at, nil
-	}
-	fault := fmt.Errorf("%w: %.80q is not the cursor of a feed of this engine", ErrCursor, cursor)
-	text, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err != nil {
-		return nil, fault
-	}
-	var list []feedPosition
-	partitions := c.session.Partitions()
-	if json.Unmarshal(text, &list) != nil || len(list) != len(partitions) {
-		return nil, fault
-	}
-	for i, p := range partitions {
-		if !feeds.IsEntry(list[i].After) {
-			return nil, fault
-		}
-		at[p] = list[i]
-	}
-	return at, nil
-}
+func (f *Feed) Cursor() string { return f.feed.Cursor() }

@@ -7,7 +7,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
@@ -33,7 +32,7 @@ func (f *Feed) failures(waiting, reading context.Context) iter.Seq2[*RunError, e
 					return
 				}
 			case event.Kind == fabrictype.EventRunFailed || event.Kind == fabrictype.EventRunExpired ||
-				event.Kind == fabrictype.EventRunCancelled && f.client.cleanupFailed(
+				event.Kind == fabrictype.EventRunCancelled && f.client.submitter.CleanupFailed(
 					reading, enginecore.FlowID(event.FlowID), event.Node,
 				):
 				if !yield(f.failureOf(reading, event), nil) {
@@ -56,31 +55,12 @@ func (f *Feed) failureOf(ctx context.Context, event fabrictype.FeedEvent) *RunEr
 	return f.client.readFailure(ctx, enginecore.FlowID(event.FlowID), e)
 }
 
-// cleanupFailed reports whether a node with flow.Finally has failed of a run that was cancelled. failedNode is the
-// first node of the run that has failed, "" for none. Of a run that cannot be read, it reports that there is such a
-// node.
-func (c *Client) cleanupFailed(ctx context.Context, id enginecore.FlowID, failedNode string) bool {
-	if failedNode == "" {
-		return false
-	}
-	p, err := c.session.Core.FlowPartition(id)
-	if err != nil {
-		return true
-	}
-	nodes, err := c.submitter.ReadNodes(ctx, id, p)
-	return err != nil || nodes.CleanupFailed()
-}
-
 // readFailure reads the failure of a run of which the given one is known; it returns the given one if the run no longer
 // has this failure, or could not be read.
 func (c *Client) readFailure(ctx context.Context, id enginecore.FlowID, known *RunError) *RunError {
-	p, err := c.session.Core.FlowPartition(id)
-	if err != nil {
+	read := submit.ReadOutcomeFailure(ctx, c.session, known.Flow, known.Run, id, string(known.Outcome))
+	if read == nil {
 		return known
 	}
-	reply, err := c.session.Backend.FlowResult(ctx, enginerpc.FlowResultCall{Partition: p, FlowID: id})
-	if err != nil || reply.Outcome != string(known.Outcome) {
-		return known
-	}
-	return newRunError(submit.ReadRunFailure(ctx, c.session, known.Flow, known.Run, id, p, reply))
+	return newRunError(read)
 }

@@ -1,15 +1,10 @@
 package runtime
 
 import (
-	"encoding/base64"
-	"encoding/json"
 	"net/url"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/flowfabric/flowfabric-go/internal/engine"
-	"github.com/flowfabric/flowfabric-go/internal/engine/feeds"
 )
 
 // FuzzQueries reads any parameters of a URL as a query of runs and as a query of waits. The parameters of the parsed
@@ -40,46 +35,6 @@ func FuzzQueries(f *testing.F) {
 			require.Equal(t, q.Values(), again.Values())
 		} else {
 			require.ErrorIs(t, err, ErrInvalid)
-		}
-	})
-}
-
-// FuzzCursors reads any text as the cursors of feeds, logs, pages of nodes and the audit log. An invalid cursor returns
-// ErrCursor or ErrInvalid.
-func FuzzCursors(f *testing.F) {
-	e, err := Open(f.Context(), "", OpenConfig{Partitions: 4})
-	require.NoError(f, err)
-	f.Cleanup(func() { require.NoError(f, e.Close()) })
-	client, err := NewClient(e)
-	require.NoError(f, err)
-	partitions := client.session.Partitions()
-	list, err := json.Marshal(make([]feedPosition, len(partitions)))
-	require.NoError(f, err)
-	for _, seed := range []string{
-		"", base64.RawURLEncoding.EncodeToString(list), "1795188498438-0", "1795188498438-0/3", "1-1/-1", "x/99999999999999999999", "s12", "-1-0", "18446744073709551616-0",
-	} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		if at, err := client.parseFeedCursor(text); err != nil {
-			require.ErrorIs(t, err, ErrCursor)
-		} else if text != "" {
-			require.Len(t, at, len(partitions))
-			for _, p := range at {
-				require.True(t, feeds.IsEntry(p.After), "%q", p.After)
-			}
-		}
-		if frame, skip, err := splitLogCursor(text); err != nil {
-			require.ErrorIs(t, err, ErrCursor)
-		} else {
-			require.GreaterOrEqual(t, skip, 0)
-			require.LessOrEqual(t, len(frame), len(text))
-		}
-		if at, ok := auditTime(text); ok {
-			require.False(t, at.IsZero())
-		}
-		if n := engine.ParseFrameSource(text); n != (engine.FrameNumber{}) {
-			require.Equal(t, n, engine.ParseFrameSource(n.Source()))
 		}
 	})
 }

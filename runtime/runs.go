@@ -9,7 +9,6 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/recordstate"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
@@ -135,37 +134,6 @@ func (q RunQuery) stored() runsearch.Query {
 	}
 }
 
-func summarize(r enginerpc.Run) fabrictype.Run {
-	s := fabrictype.Run{
-		Flow: r.FlowName, Run: r.RunID, FlowID: string(r.FlowID), State: recordstate.RunState(r.State, r.Outcome),
-		CreatedAt: r.CreatedAt,
-		StartsAt:  r.StartAt, ClosedAt: r.ClosedAt, FailedNode: r.FailedNode, Nodes: fabrictype.NodeCounts{
-			All: int(r.NodeCount), Open: int(r.OpenNodes), Failed: int(r.NodesFailed), Cancelled: int(r.NodesCancelled),
-			Expired: int(r.NodesExpired), Skipped: int(r.NodesSkipped),
-		},
-	}
-	if s.Key, s.Queued = r.RunKey, r.Queued; s.Queued { // its start is a time that does not come
-		s.StartsAt = time.Time{}
-	}
-	pause, _ := enginerpc.ParsePauseText(r.Paused)
-	s.PausedAt = pause.Since
-	for _, tag := range r.Tags {
-		if s.Tags == nil {
-			s.Tags = make(map[string]string)
-		}
-		s.Tags[tag.Name] = string(tag.Value)
-	}
-	return s
-}
-
-func summarizeAll(runs []enginerpc.Run) []fabrictype.Run {
-	var list []fabrictype.Run
-	for _, r := range runs {
-		list = append(list, summarize(r))
-	}
-	return list
-}
-
 // Runs yields the runs of the client's namespace that satisfy the query, in the order of its Sort.
 //
 // Runs reads pages as the loop consumes them: each call to the engine examines a bounded number of runs per partition.
@@ -182,9 +150,9 @@ func (c *Client) Runs(ctx context.Context, q RunQuery) iter.Seq2[fabrictype.Run,
 	return func(yield func(fabrictype.Run, error) bool) {
 		s, err := c.search(ctx, q, "", runsearch.Batch)
 		for err == nil {
-			var run enginerpc.Run
+			var run fabrictype.Run
 			var found bool
-			if run, found, err = s.Next(ctx); err == nil && (!found || !yield(summarize(run), nil)) {
+			if run, found, err = s.NextRun(ctx); err == nil && (!found || !yield(run, nil)) {
 				return
 			}
 		}
@@ -217,9 +185,13 @@ func (c *Client) ListRuns(
 		if err != nil {
 			err = fmt.Errorf("list runs of flow %s: %w", q.Flow, err)
 		}
-		return fabrictype.Page[fabrictype.Run]{Items: summarizeAll(latest)}, err
+		return fabrictype.Page[fabrictype.Run]{Items: latest}, err
 	}
-	page, err := c.searchPage(ctx, q, cursor, limit)
+	s, err := c.search(ctx, q, cursor, limit)
+	var page fabrictype.Page[fabrictype.Run]
+	if err == nil {
+		page, err = s.List(ctx, limit)
+	}
 	if err != nil {
 		return fabrictype.Page[fabrictype.Run]{}, fmt.Errorf("list runs: %w", err)
 	}
@@ -236,21 +208,6 @@ func (c *Client) search(ctx context.Context, q RunQuery, cursor string, want int
 		return nil, err
 	}
 	return runsearch.New(c.session, index, q.stored(), cursor, want)
-}
-
-// searchPage finds one page of runs.
-func (c *Client) searchPage(
-	ctx context.Context, q RunQuery, cursor string, limit int,
-) (fabrictype.Page[fabrictype.Run], error) {
-	s, err := c.search(ctx, q, cursor, limit)
-	if err != nil {
-		return fabrictype.Page[fabrictype.Run]{}, err
-	}
-	found, next, err := s.Page(ctx, limit)
-	if err != nil {
-		return fabrictype.Page[fabrictype.Run]{}, err
-	}
-	return fabrictype.Page[fabrictype.Run]{Items: summarizeAll(found), Next: next}, nil
 }
 
 // maxListed is the most runs that ListRuns returns at once.

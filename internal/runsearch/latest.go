@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
@@ -16,7 +17,7 @@ const askedAtOnce = 16
 
 // Latest returns the latest runs of a flow, at most limit, if the engine has no lists of runs: it reads all flows of
 // all partitions. The error joins the errors of partitions, whose runs are missing then.
-func Latest(ctx context.Context, s *engine.Session, flowName string, limit int) ([]enginerpc.Run, error) {
+func Latest(ctx context.Context, s *engine.Session, flowName string, limit int) ([]fabrictype.Run, error) {
 	partitions := s.Partitions()
 	pages := make([][]enginerpc.Run, len(partitions))
 	faults := make([]error, len(partitions))
@@ -36,5 +37,5 @@ func Latest(ctx context.Context, s *engine.Session, flowName string, limit int) 
 	slices.SortFunc(runs, func(a, b enginerpc.Run) int {
 		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.FlowID, b.FlowID))
 	})
-	return runs[:min(limit, len(runs))], enginerpc.JoinSame("partitions", faults)
+	return summarizeAll(runs[:min(limit, len(runs))]), enginerpc.JoinSame("partitions", faults)
 }

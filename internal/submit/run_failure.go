@@ -229,6 +229,37 @@ func FirstFailure(list []NodeFailure) *NodeFailure {
 	return &list[i]
 }
 
+// ReadOutcomeFailure reads the failure of a run that has ended with an outcome; nil if it has another one by now, or cannot
+// be read.
+func ReadOutcomeFailure(
+	ctx context.Context, s *engine.Session, flow, run string, id enginecore.FlowID, outcome string,
+) *RunFailure {
+	p, err := s.Core.FlowPartition(id)
+	if err != nil {
+		return nil
+	}
+	reply, err := s.Backend.FlowResult(ctx, enginerpc.FlowResultCall{Partition: p, FlowID: id})
+	if err != nil || reply.Outcome != outcome {
+		return nil
+	}
+	return ReadRunFailure(ctx, s, flow, run, id, p, reply)
+}
+
+// CleanupFailed reports whether a node with flow.Finally has failed of a run that was cancelled. failedNode is the
+// first node of the run that has failed, "" for none. Of a run that cannot be read, it reports that there is such a
+// node.
+func (s *Submitter) CleanupFailed(ctx context.Context, id enginecore.FlowID, failedNode string) bool {
+	if failedNode == "" {
+		return false
+	}
+	p, err := s.session.Core.FlowPartition(id)
+	if err != nil {
+		return true
+	}
+	nodes, err := s.ReadNodes(ctx, id, p)
+	return err != nil || nodes.CleanupFailed()
+}
+
 // ReadRunFailure returns how a run ended, given the reply that reports its end without success. It reads the failures
 // of the nodes from the engine and leaves them out if the engine is unavailable.
 func ReadRunFailure(

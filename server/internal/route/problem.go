@@ -96,7 +96,6 @@ var meanings = []meaning{
 	{runtime.ErrTooLarge, http.StatusRequestEntityTooLarge, "too_large", false},
 	{runtime.ErrNotInContract, http.StatusNotImplemented, "not_in_contract", false},
 	{runtime.ErrCursor, http.StatusUnprocessableEntity, "bad_cursor", false},
-	{admin.ErrCursor, http.StatusUnprocessableEntity, "bad_cursor", false},
 	{runtime.ErrTooManyWatches, http.StatusTooManyRequests, "too_many_streams", true},
 	{runtime.ErrInvalid, http.StatusUnprocessableEntity, "invalid", false},
 	{admin.ErrInvalid, http.StatusUnprocessableEntity, "invalid", false},
