@@ -154,7 +154,6 @@ func WithTag(key, value string) StartOption {
 	})
 }
 
-
 // WithPriority gives all nodes of the run, and of its child runs, a priority from 0 to 9,000 instead of
 // the ones of their flows, as RunRef.SetPriority does later on. Higher ones are claimed first.
 //
