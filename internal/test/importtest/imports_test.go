@@ -209,7 +209,7 @@ var mayImport = map[string][]string{
 		"internal/flowgraph", "internal/submit",
 	},
 	"internal/catalogue": {
-		"activity", "enginecore", "internal/engine", "internal/engine/observe", "internal/enginerpc", "internal/flowgraph",
+		"activity", "enginecore", "fabrictype", "internal/engine", "internal/engine/observe", "internal/enginerpc", "internal/flowgraph",
 		"internal/sleep", "internal/submit", "internal/valueschema",
 	},
 	"internal/limits": {
