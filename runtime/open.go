@@ -11,7 +11,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginelink"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/engineurl"
 	"github.com/flowfabric/flowfabric-go/internal/inspect"
 	"github.com/flowfabric/flowfabric-go/internal/keeper"
@@ -173,29 +172,22 @@ func Open(ctx context.Context, url string, config OpenConfig) (*Engine, error) {
 // connect connects a session to a target.
 func connect(ctx context.Context, s *engine.Session, config OpenConfig, target engineurl.Target) error {
 	c := engine.Connection{
-		Core: enginerpc.Options{
-			Prefix: config.Prefix, Partitions: keyspace.Partitioning{Flow: config.Partitions},
-			Logger: s.Logger, RetryFor: config.retryFor,
-			ReplaceForeignLibrary: config.ReplaceForeignLibrary, ContractOnly: target.Contract,
-		},
-		Client: target.Option, Watches: config.MaxWatches, Secret: config.WaitpointSecret.given(),
+		Prefix: config.Prefix, Partitions: keyspace.Partitioning{Flow: config.Partitions}, RetryFor: config.retryFor,
+		ReplaceForeignLibrary: config.ReplaceForeignLibrary, ContractOnly: target.Contract,
+		ReplicationTimeout: cmp.Or(config.Replication.Timeout, defaultReplicationTimeout),
+		Client:             target.Option, Watches: config.MaxWatches, Secret: config.WaitpointSecret.given(),
 		Logins: target.Logins(config.Credentials, config.Sentinel.Credentials),
-	}
-	c.Core.Replication = enginerpc.Replication{
-		Replicas: config.Replication.Replicas,
-		Timeout:  cmp.Or(config.Replication.Timeout, defaultReplicationTimeout),
-		Missed:   s.ReplicationMissed,
 	}
 	if link := enginelink.Of(config.Internal); link != nil {
 		c.Wrap = link.Wrap
 	}
 	if target.Embedded {
-		if err := openEmbedded(ctx, s, config, target, c.Core.ContractOnly); err != nil {
+		if err := openEmbedded(ctx, s, config, target); err != nil {
 			return err
 		}
 		c.Client = s.InProcess.ClientOption()
-		if c.Core.Partitions == (keyspace.Partitioning{}) {
-			c.Core.Partitions = keyspace.Partitioning{
+		if c.Partitions == (keyspace.Partitioning{}) {
+			c.Partitions = keyspace.Partitioning{
 				Flow: embeddedFlowPartitions, Budget: embeddedBudgetPartitions, Quota: embeddedQuotaPartitions,
 			}
 		}
@@ -208,7 +200,7 @@ func connect(ctx context.Context, s *engine.Session, config OpenConfig, target e
 
 // openEmbedded opens the engine of this process.
 func openEmbedded(
-	ctx context.Context, s *engine.Session, config OpenConfig, target engineurl.Target, contractOnly bool,
+	ctx context.Context, s *engine.Session, config OpenConfig, target engineurl.Target,
 ) (err error) {
 	s.InMemory = target.Dir == ""
 	if link := enginelink.Of(config.Internal); link != nil && link.Shared != nil {
@@ -221,7 +213,7 @@ func openEmbedded(
 		}
 	}
 	library := lualib.Source()
-	if contractOnly {
+	if target.Contract {
 		library = lualib.ContractSource()
 	}
 	s.InProcess, err = embedded.Open(ctx, embedded.Options{

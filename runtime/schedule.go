@@ -132,7 +132,7 @@ func (c *Client) declareSchedule(
 	if err != nil {
 		return nil, err
 	}
-	return c.describeSchedule(ctx, r, nil)
+	return c.schedules().Describe(ctx, r, nil)
 }
 
 // auditedSchedule returns a function that stores a draft of a schedule with an entry in the audit log.

@@ -155,7 +155,7 @@ func (s *ScheduleRef) Edit(ctx context.Context, edit func(*ScheduleEdit) error) 
 	if err != nil {
 		return fail(err)
 	}
-	d, err := s.client.describeSchedule(ctx, r, nil)
+	d, err := s.client.schedules().Describe(ctx, r, nil)
 	if err != nil {
 		return fail(err)
 	}
@@ -222,16 +222,4 @@ func configOf(s *schedule.Spec) ScheduleConfig {
 		Overlap:    s.Overlap,
 		QueueLimit: s.QueueLimit, FireTimeField: s.FireField, Tags: maps.Clone(s.Tags), Actor: s.Creator,
 	}
-}
-
-// backfillsOf describes the backfills of a schedule that are not finished.
-func backfillsOf(stored []schedule.Backfill) []fabrictype.Backfill {
-	var list []fabrictype.Backfill
-	for _, b := range stored {
-		list = append(list, fabrictype.Backfill{
-			From: schedule.UnixTime(b.Next), Until: schedule.UnixTime(b.Until),
-			Overlap: b.Overlap,
-		})
-	}
-	return list
 }

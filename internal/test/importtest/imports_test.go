@@ -31,7 +31,7 @@ var mayImport = map[string][]string{
 		"internal/keyspace", "internal/keyprefix", "internal/errorcode", "internal/lualib",
 		"internal/eventkind",
 		"internal/describe", "internal/recordstate",
-		"internal/budgets", "internal/follow", "internal/runview", "internal/waitlist",
+		"internal/auditlog", "internal/budgets", "internal/fleet", "internal/follow", "internal/runview", "internal/startplan", "internal/waitlist",
 		"activity", "enginecore", "enginecore/embedded", "flow", "internal/activitycontext",
 		"internal/activityspec",
 		"internal/auditlink", "internal/enginelink", "internal/enginerpc", "internal/errordetail", "internal/flowgraph",
@@ -188,6 +188,13 @@ var mayImport = map[string][]string{
 		"internal/engine/feeds", "internal/engine/retry", "internal/engine/transport", "internal/enginerpc",
 		"internal/runview", "internal/sleep", "internal/worker/output",
 	},
+	"internal/auditlog": {"fabrictype", "internal/engine", "internal/enginerpc", "internal/runsearch"},
+	"internal/fleet":    {"enginecore", "fabrictype", "internal/engine", "internal/enginerpc", "internal/submit"},
+	"internal/startplan": {
+		"internal/keyspace",
+		"enginecore", "internal/contractcheck", "internal/engine", "internal/enginerpc", "internal/flowgraph",
+		"internal/submit",
+	},
 	"internal/waitlist": {
 		"internal/keyspace", "internal/waitreason",
 		"activity", "enginecore", "fabrictype", "internal/describe", "internal/engine", "internal/engine/batching",
@@ -216,7 +223,7 @@ var mayImport = map[string][]string{
 		"internal/enginerpc", "internal/errorcode", "internal/recordtext", "internal/submit", "internal/valueschema",
 	},
 	"internal/schedule": {
-		"internal/keyspace", "internal/errorcode",
+		"internal/keyspace", "internal/errorcode", "internal/recordstate",
 		"fabrictype",
 		"enginecore", "internal/enginerpc", "internal/flowgraph", "internal/recordtext", "internal/timetable",
 		"internal/engine", "internal/engine/batching", "internal/engine/observe", "internal/sleep",
