@@ -12,7 +12,6 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
-	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -151,7 +150,7 @@ func (h *failureHook) handleAll(
 ) error {
 	for failure, err := range feed.failures(waiting, ctx) {
 		switch {
-		case errors.Is(err, ErrEventsLost):
+		case errors.Is(err, &fabrictype.EventsLostError{}):
 			err = h.catchUp(ctx, stored.Add(-failureHookMargin))
 		case err != nil && waiting.Err() != nil:
 			return ctx.Err()
@@ -172,7 +171,7 @@ func (h *failureHook) handleAll(
 func (h *failureHook) catchUp(ctx context.Context, since time.Time) error {
 	query := RunQuery{
 		States:       []fabrictype.RunState{fabrictype.RunFailed, fabrictype.RunExpired, fabrictype.RunCancelled},
-		FinishedFrom: since, Sort: FirstEndedFirst,
+		FinishedFrom: since, Sort: firstEndedFirst,
 	}
 	for run, err := range h.client.Runs(ctx, query) {
 		if err != nil {
@@ -183,7 +182,7 @@ func (h *failureHook) catchUp(ctx context.Context, since time.Time) error {
 		) {
 			continue
 		}
-		failure := &RunError{Flow: run.Flow, Run: run.Run, Outcome: flow.Outcome(run.State), Node: run.FailedNode}
+		failure := &RunError{Flow: run.Flow, Run: run.Run, Outcome: fabrictype.Outcome(run.State), Node: run.FailedNode}
 		if err := h.handle(ctx, h.client.readFailure(ctx, enginecore.FlowID(run.FlowID), failure)); err != nil {
 			return err
 		}

@@ -62,9 +62,9 @@ func (f *Feed) Close() { f.feed.Close() }
 // and of all runs of one partition, come in their order. All feeds of an engine have one reader.
 //
 // If events were dropped, because the reader was away for longer than the engine keeps them, or the server has lost its
-// latest writes, Events yields ErrEventsLost and continues with the oldest that is left, so some may be yielded a
-// second time. Any other error ends the iteration; it matches enginecore.ErrClosed when the client or the engine is
-// closed.
+// latest writes, Events yields a *fabrictype.EventsLostError and continues with the oldest that is left, so some may be
+// yielded a second time. Any other error ends the iteration; it matches enginecore.ErrClosed when the client or the
+// engine is closed.
 func (f *Feed) Events(ctx context.Context) iter.Seq2[fabrictype.FeedEvent, error] {
 	return func(yield func(fabrictype.FeedEvent, error) bool) {
 		if err := f.client.ready(ctx); err != nil {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
-	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
@@ -18,7 +17,7 @@ import (
 //
 // A *RunError is as Run.Result returns it. If the run was run again or purged since, or could not be read, it has only
 // the data of the event: the run, its outcome, and the node that failed first. Errors are the errors of Events, with a
-// nil failure; after ErrEventsLost the iteration continues.
+// nil failure; after a *fabrictype.EventsLostError the iteration continues.
 func (f *Feed) Failures(ctx context.Context) iter.Seq2[*RunError, error] { return f.failures(ctx, ctx) }
 
 // failures is Failures that waits for events until waiting ends, and reads the failures of those that have come until
@@ -45,12 +44,12 @@ func (f *Feed) failures(waiting, reading context.Context) iter.Seq2[*RunError, e
 
 // failureOf reads the failure that an event reports.
 func (f *Feed) failureOf(ctx context.Context, event fabrictype.FeedEvent) *RunError {
-	e := &RunError{Flow: event.Flow, Run: event.Run, Outcome: flow.Failed, Node: event.Node}
+	e := &RunError{Flow: event.Flow, Run: event.Run, Outcome: fabrictype.OutcomeFailed, Node: event.Node}
 	switch event.Kind {
 	case fabrictype.EventRunExpired:
-		e.Outcome = flow.Expired
+		e.Outcome = fabrictype.OutcomeExpired
 	case fabrictype.EventRunCancelled:
-		e.Outcome = flow.Cancelled
+		e.Outcome = fabrictype.OutcomeCancelled
 	}
 	return f.client.readFailure(ctx, enginecore.FlowID(event.FlowID), e)
 }

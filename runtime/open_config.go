@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/transport"
@@ -190,10 +191,10 @@ type Retention struct {
 // keep is the retention as it is stored.
 func (r Retention) keep() flowgraph.Keep {
 	return flowgraph.Keep{}.
-		With(cmp.Or(r.Succeeded, r.Default), flowgraph.Succeeded).
-		With(cmp.Or(r.Failed, r.Default), flowgraph.Failed).
-		With(cmp.Or(r.Cancelled, r.Default), flowgraph.Cancelled).
-		With(cmp.Or(r.Expired, r.Default), flowgraph.Expired)
+		With(cmp.Or(r.Succeeded, r.Default), fabrictype.OutcomeSucceeded).
+		With(cmp.Or(r.Failed, r.Default), fabrictype.OutcomeFailed).
+		With(cmp.Or(r.Cancelled, r.Default), fabrictype.OutcomeCancelled).
+		With(cmp.Or(r.Expired, r.Default), fabrictype.OutcomeExpired)
 }
 
 // WaitpointSecret is a secret that signs the tokens of waitpoints. The zero value means a random secret.

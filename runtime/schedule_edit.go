@@ -65,7 +65,7 @@ func (s *ScheduleRef) Next(ctx context.Context, n int) ([]time.Time, error) {
 		r, _, err = schedule.Store{Session: s.client.session}.Read(ctx, p, id, 0)
 	}
 	if err == nil && r.State.Deleting {
-		err = ErrScheduleNotFound
+		err = engine.ErrScheduleNotFound
 	}
 	if err != nil {
 		return nil, fmt.Errorf("next times of schedule %.140q: %w", s.name, err)

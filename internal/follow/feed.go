@@ -58,7 +58,7 @@ func NewFeed(ctx context.Context, s *engine.Session, filter feeds.Filter, cursor
 func (f *Feed) Close() { f.listener.Close() }
 
 // Events yields the events as they happen, until ctx ends or an error does; it may be called again. It yields
-// [ErrEventsLost] where events were dropped, and continues.
+// a [fabrictype.EventsLostError] where events were dropped, and continues.
 func (f *Feed) Events(ctx context.Context) iter.Seq2[fabrictype.FeedEvent, error] {
 	return func(yield func(fabrictype.FeedEvent, error) bool) {
 		for f.yieldLeft(yield) {
@@ -71,7 +71,7 @@ func (f *Feed) Events(ctx context.Context) iter.Seq2[fabrictype.FeedEvent, error
 				return
 			}
 			f.left = page
-			if page.Lost && !yield(fabrictype.FeedEvent{}, fmt.Errorf("feed of runs: %w", ErrEventsLost)) {
+			if page.Lost && !yield(fabrictype.FeedEvent{}, fmt.Errorf("feed of runs: %w", &fabrictype.EventsLostError{})) {
 				return
 			}
 		}

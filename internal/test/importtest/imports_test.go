@@ -21,7 +21,7 @@ var mayImport = map[string][]string{
 	"fabrictype": {},
 
 	// The packages for declarations and activities. They compile without the engine.
-	"flow":                  {"activity", "internal/activityspec", "internal/errordetail", "internal/flowgraph"},
+	"flow":                  {"activity", "fabrictype", "internal/activityspec", "internal/errordetail", "internal/flowgraph"},
 	"internal/layout":       {},
 	"activity":              {"fabrictype", "internal/activitycontext", "internal/activityspec", "internal/errordetail", "internal/recordtext"},
 	"activity/activitytest": {"fabrictype", "activity", "internal/activitycontext"},
@@ -101,7 +101,7 @@ var mayImport = map[string][]string{
 		"internal/worker/lease",
 	},
 	"internal/worker/budget": {
-		"internal/keyspace", "internal/errorcode",
+		"internal/keyspace", "internal/errorcode", "internal/engine",
 		"fabrictype",
 		"activity", "enginecore", "flow", "internal/activitycontext", "internal/admission", "internal/engine/batching",
 		"internal/engine/observe", "internal/engine/retry",
@@ -109,7 +109,7 @@ var mayImport = map[string][]string{
 	},
 	"internal/worker/child": {
 		"internal/keyspace", "internal/errorcode",
-		"activity", "enginecore", "flow", "internal/activityspec", "internal/engine", "internal/engine/retry",
+		"activity", "enginecore", "fabrictype", "flow", "internal/activityspec", "internal/engine", "internal/engine/retry",
 		"internal/sleep", "internal/enginerpc",
 		"internal/errordetail", "internal/flowgraph", "internal/submit", "internal/worker/attempt",
 		"internal/worker/budget", "internal/worker/completion", "internal/worker/journal", "internal/worker/lease",
@@ -173,8 +173,8 @@ var mayImport = map[string][]string{
 		"internal/runcontrol", "internal/runsearch", "internal/submit",
 	},
 	"internal/runcontrol": {
-		"activity", "enginecore", "internal/admission", "internal/engine", "internal/enginerpc", "internal/errorcode",
-		"internal/submit",
+		"enginecore", "internal/admission", "internal/engine", "internal/enginerpc", "internal/errorcode",
+		"internal/activityspec", "internal/submit",
 	},
 	"internal/runview": {
 		"internal/keyspace", "internal/recordstate", "internal/eventkind", "internal/waitreason",
@@ -363,7 +363,7 @@ var mayImport = map[string][]string{
 	"internal/activitycontext": {"fabrictype", "internal/activityspec"},
 	"internal/enginelink":      {"enginecore/embedded"},
 	"internal/activityspec":    {"internal/recordtext"},
-	"internal/flowgraph":       {"activity", "internal/layout", "internal/activityspec"},
+	"internal/flowgraph":       {"activity", "fabrictype", "internal/layout", "internal/activityspec"},
 	"internal/hashrecord":      {"enginecore"},
 	"internal/describe":        {"fabrictype", "internal/eventkind"},
 	"internal/eventkind":       {"fabrictype"},
@@ -408,7 +408,7 @@ var mayImport = map[string][]string{
 	"examples/approval":         {"contract", "activity", "enginecore/embedded", "flow", "runtime", "approvals", "fabrictype"},
 	"examples/dag-pipeline":     {"contract", "fabrictype", "activity", "flow", "runtime"},
 	"examples/order-processing": {"activity", "flow", "runtime", "fabrictype"},
-	"examples/etl":              {"activity", "flow", "runtime"},
+	"examples/etl":              {"activity", "fabrictype", "flow", "runtime"},
 	"internal/test/...": {
 		"internal/errorcode", "internal/keyspace", "internal/lualib",
 		"fabrictype", "contract",
