@@ -22,12 +22,12 @@ const maxStartDelay = 10 * 366 * 24 * time.Hour
 //
 // When Start returns a run that exists, its time does not change.
 func StartAt(t time.Time) StartOption {
-	return startFunc(func(c *startConfig) { c.startAt = t })
+	return startFunc(func(c *startConfig) { c.StartAt = t })
 }
 
 // StartAfter is StartAt for a time from now on, by the clock of this program.
 func StartAfter(d time.Duration) StartOption {
-	return startFunc(func(c *startConfig) { c.startAt = time.Now().Add(d) })
+	return startFunc(func(c *startConfig) { c.StartAt = time.Now().Add(d) })
 }
 
 // checkStartAt returns the fault of the time of a start.

@@ -9,6 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/catalogue"
 	"github.com/flowfabric/flowfabric-go/internal/worker"
 )
 
@@ -40,7 +41,8 @@ func NewWorker(e *Engine, config WorkerConfig) (*Worker, error) {
 		if _, err := e.session.Library("the catalogue of flows"); err != nil {
 			return nil, fmt.Errorf("worker: Publish: %w", err)
 		}
-		made.publish = func(ctx context.Context) { publishAll(ctx, e.session, config.Publish) }
+		flows := publicationsOf(config.Publish)
+		made.publish = func(ctx context.Context) { catalogue.PublishAll(ctx, e.session, flows) }
 	}
 	if config.OnRunFailed != nil {
 		if made.onFailure, err = newFailureHook(e, config, w.Instance); err != nil {
