@@ -226,6 +226,7 @@ var mayImport = map[string][]string{
 	},
 	"internal/partitionmerge": {"internal/keyspace"},
 	"internal/answer": {
+		"internal/keyspace",
 		"activity", "enginecore", "fabrictype", "internal/activityspec", "internal/auditlink", "internal/engine",
 		"internal/enginerpc", "internal/errorcode", "internal/recordtext", "internal/submit", "internal/valueschema",
 	},
