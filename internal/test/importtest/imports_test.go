@@ -38,7 +38,7 @@ var mayImport = map[string][]string{
 		"internal/recordtext", "internal/timetable", "fabrictype", "internal/admission", "internal/bulkjob",
 		"internal/contractcheck", "internal/engineurl", "internal/answer", "internal/engine", "internal/engine/batching", "internal/engine/feeds",
 		"internal/engine/observe", "internal/engine/retry", "internal/engine/transport", "internal/sleep",
-		"internal/budgets", "internal/catalogue", "internal/inspect", "internal/lanes", "internal/limits",
+		"internal/budgets", "internal/catalogue", "internal/failurehook", "internal/inspect", "internal/lanes", "internal/limits",
 		"internal/keeper", "internal/queryurl", "internal/runcontrol", "internal/runsearch", "internal/schedule", "internal/submit",
 		"internal/valueschema", "interceptor", "internal/worker",
 		"internal/worker/budget", "internal/worker/held", "internal/worker/output",
@@ -189,7 +189,7 @@ var mayImport = map[string][]string{
 		"internal/keyspace", "internal/errorcode",
 		"enginecore", "fabrictype", "internal/activitycontext", "internal/describe", "internal/engine",
 		"internal/engine/feeds", "internal/engine/retry", "internal/engine/transport", "internal/enginerpc",
-		"internal/runview", "internal/sleep", "internal/worker/output",
+		"internal/flowgraph", "internal/runview", "internal/sleep", "internal/submit", "internal/worker/output",
 	},
 	"internal/waitlist": {
 		"internal/keyspace", "internal/waitreason",
@@ -200,6 +200,11 @@ var mayImport = map[string][]string{
 		"internal/keyspace",
 		"enginecore", "fabrictype", "internal/activityspec", "internal/auditlink", "internal/engine", "internal/enginerpc",
 		"internal/flowgraph", "internal/submit",
+	},
+	"internal/failurehook": {
+		"enginecore", "fabrictype", "internal/engine", "internal/engine/feeds", "internal/engine/observe",
+		"internal/enginerpc", "internal/follow", "internal/recordstate", "internal/runsearch", "internal/sleep",
+		"internal/submit",
 	},
 	"internal/catalogue": {
 		"activity", "enginecore", "internal/engine", "internal/engine/observe", "internal/enginerpc", "internal/flowgraph",
