@@ -79,17 +79,16 @@ func fault(argument, format string, args ...any) error {
 	return fmt.Errorf("%w: %s: %s", ErrInvalid, argument, fmt.Sprintf(format, args...))
 }
 
-// checkReason refuses a reason that cannot be shown on a line, or has more than MaxReason bytes.
+// checkReason refuses a reason that cannot be shown on a line, or has more than maxReason bytes.
 func checkReason(reason string) error {
-	if err := recordtext.Check("reason", reason, MaxReason); err != nil {
+	if err := recordtext.Check("reason", reason, maxReason); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return nil
 }
 
-// MaxReason is the largest size of a reason, in bytes. Calls refuse longer reasons, and those with control characters,
-// with ErrInvalid before anything is written.
-const MaxReason = 2048
+// maxReason is the largest size of a reason, in bytes.
+const maxReason = 2048
 
 // checkID refuses an execution id that has not the form of one, or is of a partition that the deployment does not have:
 // no worker and no keeper would look there.

@@ -19,6 +19,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/recordstate"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 func TestMain(m *testing.M) {
@@ -209,7 +210,7 @@ func TestInvalidArgumentsAreRefused(t *testing.T) {
 				return err
 			},
 			"index without lane": func() error {
-				_, err := d.ListExecutions(d.ctx, admin.ExecutionQuery{Index: admin.IndexActive}, "", 0)
+				_, err := d.ListExecutions(d.ctx, admin.ExecutionQuery{Index: "active"}, "", 0)
 				return err
 			},
 			"state": func() error {
@@ -231,8 +232,14 @@ func TestInvalidArgumentsAreRefused(t *testing.T) {
 				_, _, err := d.CreateExecution(d.ctx, admin.ExecutionSpec{Kind: "k", Namespace: "a:b", IdempotencyKey: "c"})
 				return err
 			},
-			"secret": func() error { _, err := d.RotateSecret(d.ctx, admin.Secret{KID: "k", Hex: "zz"}, 0); return err },
-			"kid":    func() error { _, err := d.RotateSecret(d.ctx, admin.Secret{KID: "a:b", Hex: "00"}, 0); return err },
+			"secret": func() error {
+				_, err := d.RotateSecret(d.ctx, runtime.WaitpointSecret{KID: "k", Hex: "zz"}, 0)
+				return err
+			},
+			"kid": func() error {
+				_, err := d.RotateSecret(d.ctx, runtime.WaitpointSecret{KID: "a:b", Hex: "00"}, 0)
+				return err
+			},
 			"from": func() error {
 				_, err := d.ReadStream(d.ctx, enginecore.ExecutionID("{fp:0}:"+uuid.NewString()), 0, "(1", "", 0)
 				return err
@@ -245,7 +252,7 @@ func TestInvalidArgumentsAreRefused(t *testing.T) {
 			require.ErrorIs(t, call(), admin.ErrInvalid, name)
 		}
 		_, err := d.ListExecutions(d.ctx, admin.ExecutionQuery{}, "99.1", 0)
-		require.ErrorIs(t, err, admin.ErrCursor)
+		require.ErrorIs(t, err, runtime.ErrCursor)
 		for _, key := range b.Check(t, invariant.Quiescent).KeyNames() {
 			require.NotContains(t, key, "{", "nothing has been written")
 		}
@@ -299,10 +306,10 @@ func TestFlowStepByStep(t *testing.T) {
 		for _, id := range []enginecore.ExecutionID{up, down} {
 			require.Equal(t, fabrictype.NodeCancelled, d.state(id))
 		}
-		cancelled, err = d.CancelFlow(d.ctx, flow, admin.FlowCancel{Policy: admin.CancelFlowOnly})
+		cancelled, err = d.CancelFlow(d.ctx, flow, admin.FlowCancel{Policy: "flow_only"})
 		require.NoError(t, err)
 		require.True(t, cancelled.Already)
-		require.Equal(t, admin.CancelAll, cancelled.Policy)
+		require.Equal(t, "cancel_all", cancelled.Policy)
 		require.Len(t, cancelled.Members, 2)
 		info, err = d.Flow(d.ctx, flow)
 		require.NoError(t, err)

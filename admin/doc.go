@@ -12,9 +12,10 @@
 // # Errors
 //
 // Refusals by the engine are errors of package enginecore, for errors.Is, such as enginecore.ErrExecutionNotFound.
-// Invalid arguments return ErrInvalid before anything is sent. enginecore.ErrUnavailable means that the server is
-// unreachable, enginecore.ErrOutcomeUnknown that the reply of a call was lost, so that it may or may not have been
-// executed: read the record before you repeat the call.
+// Invalid arguments return ErrInvalid before anything is sent, such as a reason of more than 2,048 bytes or with
+// control characters. enginecore.ErrUnavailable means that the server is unreachable, enginecore.ErrOutcomeUnknown that
+// the reply of a call was lost, so that it may or may not have been executed: read the record before you repeat the
+// call.
 //
 // Import it to write tools for operators, or a server for other FlowFabric programs.
 package admin

@@ -89,7 +89,7 @@ func TestListInOrder(t *testing.T) {
 		p, err := keyspace.PartitionOf(want[0])
 		require.NoError(t, err)
 		at := int(p.Index)
-		q := admin.ExecutionQuery{Lane: lane, Index: admin.IndexEligible, InOrder: true}
+		q := admin.ExecutionQuery{Lane: lane, Index: "eligible", InOrder: true}
 		require.ErrorIs(t, q.Check(), admin.ErrInvalid, "of one partition only")
 		q.Partition = &at
 		var ids []enginecore.ExecutionID
@@ -99,10 +99,10 @@ func TestListInOrder(t *testing.T) {
 		}
 		require.Equal(t, want, ids)
 		ids = nil
-		for page := (admin.ExecutionPage{}); ; {
+		for page := (&fabrictype.Page[admin.Execution]{}); ; {
 			page, err = d.ListExecutions(d.ctx, q, page.Next, 2)
 			require.NoError(t, err)
-			for _, e := range page.Executions {
+			for _, e := range page.Items {
 				ids = append(ids, e.ID)
 			}
 			if page.Next == "" {
@@ -111,12 +111,12 @@ func TestListInOrder(t *testing.T) {
 		}
 		require.Equal(t, want, ids)
 		_, err = d.ListExecutions(d.ctx, q, "rank.x", 2)
-		require.ErrorIs(t, err, admin.ErrCursor)
+		require.ErrorIs(t, err, runtime.ErrCursor)
 		elsewhere := (at + 1) % 4
 		q.Partition = &elsewhere
 		page, err := d.ListExecutions(d.ctx, q, "", 0)
 		require.NoError(t, err)
-		require.Empty(t, page.Executions)
+		require.Empty(t, page.Items)
 		wrong := -1
 		q.Partition = &wrong
 		_, err = d.ListExecutions(d.ctx, q, "", 0)
@@ -168,7 +168,7 @@ func TestTailsAreBounded(t *testing.T) {
 	for range 256 {
 		waiting.Go(func() {
 			for ctx.Err() == nil { // a probe can take the place of a call, which is refused then
-				_, _ = d.TailStream(ctx, id, 0, after, admin.MaxTailWait, 1)
+				_, _ = d.TailStream(ctx, id, 0, after, 30*time.Second, 1)
 			}
 		})
 	}
@@ -178,7 +178,7 @@ func TestTailsAreBounded(t *testing.T) {
 		}
 		return ""
 	})
-	frames, err = d.TailStream(d.ctx, id, 0, "", admin.MaxTailWait, 1)
+	frames, err = d.TailStream(d.ctx, id, 0, "", 30*time.Second, 1)
 	require.NoError(t, err, "existing frames are returned at once")
 	require.Len(t, frames.Frames, 1)
 	stop()

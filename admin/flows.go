@@ -181,7 +181,7 @@ type FlowInfo struct {
 	Revision       int64
 	// CancelReason and CancelPolicy are set when the flow was cancelled.
 	CancelReason string
-	CancelPolicy CancelPolicy
+	CancelPolicy string
 	// CreatedAt, CancelledAt and ClosedAt are zero when they do not apply. Only managed flows have ClosedAt.
 	CreatedAt, CancelledAt, ClosedAt time.Time
 	// Managed reports whether runtime.Start submitted the flow with its whole graph; Run is its run id then.
@@ -203,7 +203,7 @@ func flowOf(id enginecore.FlowID, r hashrecord.Record) FlowInfo {
 		ID: id, Kind: r["flow_kind"], Namespace: r["namespace"], State: r["public_flow_state"],
 		Members: int(r.Int("node_count")),
 		Edges:   int(r.Int("edge_count")), Revision: r.Int("graph_revision"), CancelReason: r["cancel_reason"],
-		CancelPolicy: CancelPolicy(r["cancellation_policy"]), CreatedAt: r.Time("created_at"),
+		CancelPolicy: r["cancellation_policy"], CreatedAt: r.Time("created_at"),
 		CancelledAt: r.Time("cancelled_at"),
 		ClosedAt:    r.Time("closed_at"), Managed: r["managed"] != "", Run: r["run_id"], GraphHash: r["graph_hash"],
 	}
@@ -230,31 +230,27 @@ func (c *Client) Flow(ctx context.Context, id enginecore.FlowID) (FlowInfo, erro
 	return info, nil
 }
 
-// CancelPolicy determines how the cancellation of a flow affects its members.
-type CancelPolicy string
-
-// Policies for cancelling a flow.
+// Policies for cancelling a flow, which FlowCancel describes.
 const (
-	// CancelAll cancels the flow and all its members. It is the default.
-	CancelAll CancelPolicy = "cancel_all"
-	// CancelPending cancels the members that do not run. Other FlowFabric servers cancel no member.
-	CancelPending CancelPolicy = "cancel_pending"
-	// CancelFlowOnly marks the flow as cancelled and leaves its members alone, except the members of a managed flow.
-	CancelFlowOnly CancelPolicy = "flow_only"
+	cancelAll      = "cancel_all"
+	cancelPending  = "cancel_pending"
+	cancelFlowOnly = "flow_only"
 )
 
 // FlowCancel describes the cancellation of a flow.
 type FlowCancel struct {
 	// Reason is recorded with the flow and its members.
 	Reason string
-	// Policy is CancelAll, CancelPending or CancelFlowOnly. Defaults to CancelAll.
-	Policy CancelPolicy
+	// Policy is cancel_all, which cancels the flow and all its members; cancel_pending, which cancels the members that
+	// do not run, where other FlowFabric servers cancel no member; or flow_only, which marks the flow as cancelled and
+	// leaves its members alone, except the members of a managed flow. Defaults to cancel_all.
+	Policy string
 }
 
 // FlowCancelled is the result of a cancellation.
 type FlowCancelled struct {
 	// Policy is the policy in effect, which an earlier call may have set.
-	Policy CancelPolicy
+	Policy string
 	// Already reports whether the flow was over before the call.
 	Already bool
 	// Members are the members of the flow; at most 1,000 if the flow was over before.
@@ -301,7 +297,7 @@ func (c *Client) tellKeepers(ctx context.Context, id enginecore.FlowID) {
 // a policy that leaves the members alone, it does the same as CancelFlow.
 func (c *Client) CancelFlowAndWait(ctx context.Context, id enginecore.FlowID, how FlowCancel) (FlowCancelled, error) {
 	cancelled, err := c.cancelFlow(ctx, id, how, cancelGrace)
-	if err == nil && !cancelled.Already && cancelled.Policy == CancelAll {
+	if err == nil && !cancelled.Already && cancelled.Policy == cancelAll {
 		cancelled.Failed, err = c.cancelMembers(ctx, id, cancelled.Members, how.Reason)
 	}
 	return cancelled, of(err, "cancel", "flow", string(id))
@@ -315,11 +311,11 @@ func (c *Client) cancelFlow(
 	}
 	switch how.Policy {
 	case "":
-		how.Policy = CancelAll
-	case CancelAll, CancelPending, CancelFlowOnly:
+		how.Policy = cancelAll
+	case cancelAll, cancelPending, cancelFlowOnly:
 	default:
-		return FlowCancelled{}, fault("policy", "%.40q is none of %s, %s, %s", how.Policy, CancelAll, CancelPending,
-			CancelFlowOnly)
+		return FlowCancelled{}, fault("policy", "%.40q is none of %s, %s, %s", how.Policy, cancelAll, cancelPending,
+			cancelFlowOnly)
 	}
 	p, err := c.flowPartition(id)
 	if err != nil {
@@ -343,7 +339,7 @@ func (c *Client) cancelFlow(
 	if err != nil {
 		return FlowCancelled{}, err
 	}
-	return FlowCancelled{Policy: CancelPolicy(reply.Policy), Members: reply.Members}, nil
+	return FlowCancelled{Policy: reply.Policy, Members: reply.Members}, nil
 }
 
 func (c *Client) alreadyCancelled(
@@ -356,7 +352,7 @@ func (c *Client) alreadyCancelled(
 	}
 	cancelled := FlowCancelled{Policy: how.Policy, Already: true}
 	if r["cancellation_policy"] != "" {
-		cancelled.Policy = CancelPolicy(r["cancellation_policy"])
+		cancelled.Policy = r["cancellation_policy"]
 	}
 	for member, err := range c.Members(ctx, id) {
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // FuzzParseCursor reads any text as a cursor. An accepted cursor names an existing partition, and its text is parsed as
@@ -21,7 +22,7 @@ func FuzzParseCursor(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		at, from, err := parseCursor(text, partitions)
 		if err != nil {
-			require.ErrorIs(t, err, ErrCursor)
+			require.ErrorIs(t, err, runtime.ErrCursor)
 			return
 		}
 		again, same, err := parseCursor(from.text(partitions[at]), partitions)

@@ -17,26 +17,15 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/recordstate"
+	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// ErrCursor is returned for a cursor that no page of the same listing returned.
-var ErrCursor = errors.New("bad cursor")
-
-// Index is an index of a lane, which has the executions in a certain state.
-type Index string
-
-// Indexes of a lane.
+// Indexes of a lane that have a part in this package.
 const (
-	IndexEligible            Index = "eligible"
-	IndexDelayed             Index = "delayed"
-	IndexActive              Index = "active"
-	IndexSuspended           Index = "suspended"
-	IndexTerminal            Index = "terminal"
-	IndexBlockedDependencies Index = "blocked:dependencies"
-	IndexBlockedBudget       Index = "blocked:budget"
-	IndexBlockedQuota        Index = "blocked:quota"
-	IndexBlockedRoute        Index = "blocked:route"
-	IndexBlockedOperator     Index = "blocked:operator"
+	indexEligible            = "eligible"
+	indexActive              = "active"
+	indexTerminal            = "terminal"
+	indexBlockedDependencies = "blocked:dependencies"
 )
 
 // ExecutionQuery selects executions. An execution must satisfy all fields that are set; the zero value selects all.
@@ -49,13 +38,15 @@ type ExecutionQuery struct {
 	Flow enginecore.FlowID
 	// Tags selects executions that have all of these tags with these values.
 	Tags map[string]string
-	// Index reads only the executions in this index of Lane, which must be set. It cannot be combined with Flow.
-	Index Index
+	// Index reads only the executions in this index of Lane, which must be set: eligible, delayed, active, suspended,
+	// terminal, blocked:dependencies, blocked:budget, blocked:quota, blocked:route or blocked:operator. It cannot be
+	// combined with Flow.
+	Index string
 	// Partition selects executions of one flow partition, by its number. Nil selects all. On our engine, a server that
 	// has all partitions keeps the eligible index of a lane for all of them in partition 0.
 	Partition *int
 	// InOrder lists the index in the order in which workers claim: by priority, then age. It requires Index to be
-	// IndexEligible, and Partition. A page has the entries of the index at that moment from a rank on, so executions
+	// eligible, and Partition. A page has the entries of the index at that moment from a rank on, so executions
 	// that enter or leave it between pages may be missing or returned twice.
 	InOrder bool
 	// WithTags sets Execution.Tags, which costs one more read per execution.
@@ -67,7 +58,7 @@ func (q ExecutionQuery) Check() error {
 	var faults []error
 	if q.Index != "" {
 		if _, known := (&Client{}).indexKey(keyspace.Partition{}, "x", q.Index); !known {
-			faults = append(faults, fault("index", "%.40q is no index of a lane", string(q.Index)))
+			faults = append(faults, fault("index", "%.40q is no index of a lane", q.Index))
 		}
 		if q.Lane == "" {
 			faults = append(faults, fault("index", "a lane must be given with it"))
@@ -76,8 +67,8 @@ func (q ExecutionQuery) Check() error {
 			faults = append(faults, fault("index", "cannot be combined with a flow"))
 		}
 	}
-	if q.InOrder && (q.Index != IndexEligible || q.Partition == nil) {
-		faults = append(faults, fault("order", "only index %q of one partition has one", IndexEligible))
+	if q.InOrder && (q.Index != indexEligible || q.Partition == nil) {
+		faults = append(faults, fault("order", "only index %q of one partition has one", indexEligible))
 	}
 	if q.Partition != nil && q.Flow != "" {
 		faults = append(faults, fault("partition", "cannot be combined with a flow"))
@@ -101,13 +92,13 @@ func (q ExecutionQuery) Check() error {
 	return errors.Join(faults...)
 }
 
-func (c *Client) indexKey(p keyspace.Partition, lane enginecore.LaneID, index Index) (string, bool) {
-	build, known := map[Index]func(keyspace.Partition, enginecore.LaneID) string{
-		IndexEligible: c.keys.LaneEligible, IndexDelayed: c.keys.LaneDelayed, IndexActive: c.keys.LaneActive,
-		IndexSuspended: c.keys.LaneSuspended, IndexTerminal: c.keys.LaneTerminal,
-		IndexBlockedDependencies: c.keys.LaneBlockedDependencies, IndexBlockedBudget: c.keys.LaneBlockedBudget,
-		IndexBlockedQuota: c.keys.LaneBlockedQuota, IndexBlockedRoute: c.keys.LaneBlockedRoute,
-		IndexBlockedOperator: c.keys.LaneBlockedOperator,
+func (c *Client) indexKey(p keyspace.Partition, lane enginecore.LaneID, index string) (string, bool) {
+	build, known := map[string]func(keyspace.Partition, enginecore.LaneID) string{
+		indexEligible: c.keys.LaneEligible, "delayed": c.keys.LaneDelayed, indexActive: c.keys.LaneActive,
+		"suspended": c.keys.LaneSuspended, indexTerminal: c.keys.LaneTerminal,
+		indexBlockedDependencies: c.keys.LaneBlockedDependencies, "blocked:budget": c.keys.LaneBlockedBudget,
+		"blocked:quota": c.keys.LaneBlockedQuota, "blocked:route": c.keys.LaneBlockedRoute,
+		"blocked:operator": c.keys.LaneBlockedOperator,
 	}[index]
 	if !known {
 		return "", false
@@ -115,17 +106,10 @@ func (c *Client) indexKey(p keyspace.Partition, lane enginecore.LaneID, index In
 	return build(p, lane), true
 }
 
-// ExecutionPage is one page of the result of a query.
-type ExecutionPage struct {
-	Executions []Execution
-	// Next is the cursor of the next page; empty on the last page. A page may be empty and still have a next one.
-	Next string
-}
-
-// ListExecutions returns a page of executions in no particular order, beginning at the cursor, which is empty or
-// ExecutionPage.Next of the previous page of the same query. It examines about limit executions (1 to 1000; 0 means
-// 100). Those that do not satisfy the query make the page shorter; a small set that is stored in one piece may make it
-// longer.
+// ListExecutions returns a page of executions in no particular order, beginning at the cursor, which is empty or Next
+// of the previous page of the same query. A page may be empty and still have a next one. The call examines about limit
+// executions (1 to 1000; 0 means 100). Those that do not satisfy the query make the page shorter; a small set that is
+// stored in one piece may make it longer.
 //
 // Every execution that exists and satisfies the query from the first page to the last is in one of the pages. One that
 // changes between pages is returned as it was when it was read. An execution may be returned twice, also when it has
@@ -133,26 +117,29 @@ type ExecutionPage struct {
 // restarted, failed over or moved a slot since the previous page, the current partition is listed again from its
 // beginning, so that nothing is missed.
 //
-// The error wraps ErrInvalid for an invalid query, or ErrCursor for an invalid cursor.
+// The error wraps ErrInvalid for an invalid query, or runtime.ErrCursor for an invalid cursor.
 func (c *Client) ListExecutions(
 	ctx context.Context, q ExecutionQuery, cursor string, limit int,
-) (ExecutionPage, error) {
+) (*fabrictype.Page[Execution], error) {
 	ids, next, err := c.executionIDs(ctx, q, cursor, limit)
 	if err != nil {
-		return ExecutionPage{}, fmt.Errorf("list executions: %w", err)
+		return nil, fmt.Errorf("list executions: %w", err)
 	}
 	found, err := c.readExecutions(ctx, q, ids)
 	if err != nil {
-		return ExecutionPage{}, fmt.Errorf("list executions: %w", err)
+		return nil, fmt.Errorf("list executions: %w", err)
 	}
-	return ExecutionPage{found, next}, nil
+	return &fabrictype.Page[Execution]{Items: found, Next: next}, nil
 }
 
 // Executions yields all executions that ListExecutions returns, page by page. An error ends the iteration.
 func (c *Client) Executions(ctx context.Context, q ExecutionQuery) iter.Seq2[Execution, error] {
 	return all(func(cursor string) ([]Execution, string, error) {
 		page, err := c.ListExecutions(ctx, q, cursor, 0)
-		return page.Executions, page.Next, err
+		if err != nil {
+			return nil, "", err
+		}
+		return page.Items, page.Next, nil
 	})
 }
 
@@ -213,7 +200,7 @@ func (c *Client) executionIDs(
 		return c.nodeIDs(ctx, q, s.partitions, cursor, limit)
 	}
 	ids, next, err := c.scan(ctx, s, cursor, limit)
-	if _, beside := q.Index.isOfIndex(Execution{}); next == "" && (beside || q.Index == "") {
+	if _, beside := isOfIndex(q.Index, Execution{}); next == "" && (beside || q.Index == "") {
 		next = fmt.Sprintf("%s%d.", nodesCursor, s.partitions[0].Index)
 	}
 	return ids, next, err
@@ -229,7 +216,7 @@ func (c *Client) inOrder(ctx context.Context, key, cursor string, limit int) ([]
 		text, found := strings.CutPrefix(cursor, orderCursor)
 		var err error
 		if from, err = strconv.ParseInt(text, 10, 64); err != nil || !found || from < 0 {
-			return nil, "", fmt.Errorf("%w: %.40q", ErrCursor, cursor)
+			return nil, "", fmt.Errorf("%w: %.40q", runtime.ErrCursor, cursor)
 		}
 	}
 	size := int64(min(cmp.Or(max(limit, 0), 100), 1000))
@@ -303,7 +290,7 @@ func (c *Client) findNodes(
 			continue
 		}
 		e := executionOf(enginecore.ExecutionID(id), n.fields)
-		if inIndex, known := q.Index.isOfIndex(e); known && !inIndex || !hasTags(n.tags, q.Tags) {
+		if inIndex, known := isOfIndex(q.Index, e); known && !inIndex || !hasTags(n.tags, q.Tags) {
 			continue
 		}
 		if e.Tags = n.tags; q.wants(e) {
@@ -356,20 +343,15 @@ type FlowQuery struct {
 	WithTags bool
 }
 
-// FlowPage is one page of the result of a query.
-type FlowPage struct {
-	Flows []FlowInfo
-	// Next is the cursor of the next page; empty on the last page. A page may be empty and still have a next one.
-	Next string
-}
-
 // ListFlows returns a page of flows of all tools in no particular order, with the cursor, the limit and the guarantees
 // of ListExecutions. runtime.Client.Runs finds runs by index, the newest first.
-func (c *Client) ListFlows(ctx context.Context, q FlowQuery, cursor string, limit int) (FlowPage, error) {
+func (c *Client) ListFlows(
+	ctx context.Context, q FlowQuery, cursor string, limit int,
+) (*fabrictype.Page[FlowInfo], error) {
 	s := source{partitions: c.core.Partitioning().FlowPartitions(), key: c.keys.IndexFlowIndex}
 	ids, next, places, err := c.scanPlaces(ctx, s, cursor, limit)
 	if err != nil {
-		return FlowPage{}, fmt.Errorf("list flows: %w", err)
+		return nil, fmt.Errorf("list flows: %w", err)
 	}
 	commands := make([]rueidis.Completed, 0, 2*len(ids))
 	for i, id := range ids {
@@ -378,9 +360,9 @@ func (c *Client) ListFlows(ctx context.Context, q FlowQuery, cursor string, limi
 	}
 	results, err := c.read(ctx, commands...)
 	if err != nil {
-		return FlowPage{}, fmt.Errorf("list flows: %w", err)
+		return nil, fmt.Errorf("list flows: %w", err)
 	}
-	page := FlowPage{Next: next}
+	page := &fabrictype.Page[FlowInfo]{Next: next}
 	for i, id := range ids {
 		r := hashrecord.Read(results[2*i], flowFields)
 		if r == nil {
@@ -392,7 +374,7 @@ func (c *Client) ListFlows(ctx context.Context, q FlowQuery, cursor string, limi
 		}
 		if (q.Kind == "" || info.Kind == q.Kind) && (len(q.States) == 0 || slices.Contains(q.States, info.State)) &&
 			hasTags(tags, q.Tags) {
-			page.Flows = append(page.Flows, info)
+			page.Items = append(page.Items, info)
 		}
 	}
 	return page, nil
@@ -402,6 +384,9 @@ func (c *Client) ListFlows(ctx context.Context, q FlowQuery, cursor string, limi
 func (c *Client) Flows(ctx context.Context, q FlowQuery) iter.Seq2[FlowInfo, error] {
 	return all(func(cursor string) ([]FlowInfo, string, error) {
 		page, err := c.ListFlows(ctx, q, cursor, 0)
-		return page.Flows, page.Next, err
+		if err != nil {
+			return nil, "", err
+		}
+		return page.Items, page.Next, nil
 	})
 }

@@ -26,7 +26,7 @@ func (d *desk) executions(q admin.ExecutionQuery, limit int, meanwhile func()) m
 	for cursor := ""; ; {
 		page, err := d.ListExecutions(d.ctx, q, cursor, limit)
 		require.NoError(d.t, err)
-		for _, e := range page.Executions {
+		for _, e := range page.Items {
 			found[e.ID] = e
 		}
 		if cursor = page.Next; cursor == "" {
@@ -79,12 +79,12 @@ func TestListsSelectByQuery(t *testing.T) {
 		require.ElementsMatch(t, all, ids(admin.ExecutionQuery{}))
 		require.ElementsMatch(t, members, ids(admin.ExecutionQuery{Flow: flow}))
 		require.ElementsMatch(t, delayed, ids(admin.ExecutionQuery{States: []fabrictype.NodeState{fabrictype.NodeDelayed}}))
-		require.ElementsMatch(t, delayed, ids(admin.ExecutionQuery{Lane: lane, Index: admin.IndexDelayed}))
+		require.ElementsMatch(t, delayed, ids(admin.ExecutionQuery{Lane: lane, Index: "delayed"}))
 		require.ElementsMatch(t, tagged, ids(admin.ExecutionQuery{Tags: map[string]string{"team.name": "x"}}))
 		require.Equal(t, all[5:6], ids(admin.ExecutionQuery{Tags: map[string]string{"n.n": "5"}, Lane: lane}))
 		require.Len(t, ids(admin.ExecutionQuery{Lane: "lane-2"}), 7)
-		require.Len(t, ids(admin.ExecutionQuery{Lane: "lane-2", Index: admin.IndexEligible}), 7)
-		require.Empty(t, ids(admin.ExecutionQuery{Lane: "lane-2", Index: admin.IndexActive}))
+		require.Len(t, ids(admin.ExecutionQuery{Lane: "lane-2", Index: "eligible"}), 7)
+		require.Empty(t, ids(admin.ExecutionQuery{Lane: "lane-2", Index: "active"}))
 		for e, err := range d.Executions(d.ctx, admin.ExecutionQuery{Lane: "lane-2", WithTags: true}) {
 			require.NoError(t, err)
 			require.EqualValues(t, "lane-2", e.Lane)
@@ -93,8 +93,8 @@ func TestListsSelectByQuery(t *testing.T) {
 		for _, q := range []admin.FlowQuery{{}, {Kind: "build"}, {States: []string{recordstate.FlowOpen}}} {
 			page, err := d.ListFlows(d.ctx, q, "", 0)
 			require.NoError(t, err)
-			require.Len(t, page.Flows, 1, "%+v", q)
-			require.Equal(t, len(members), page.Flows[0].Members)
+			require.Len(t, page.Items, 1, "%+v", q)
+			require.Equal(t, len(members), page.Items[0].Members)
 		}
 		for range d.Flows(d.ctx, admin.FlowQuery{Kind: "other"}) {
 			t.Error("no flow has this kind")
@@ -121,7 +121,7 @@ func TestListsHaveNoGaps(t *testing.T) {
 			}
 		}
 		for _, q := range []admin.ExecutionQuery{
-			{}, {States: []fabrictype.NodeState{fabrictype.NodeWaiting}}, {Lane: lane, Index: admin.IndexEligible},
+			{}, {States: []fabrictype.NodeState{fabrictype.NodeWaiting}}, {Lane: lane, Index: "eligible"},
 		} {
 			found := d.executions(q, 10, func() {
 				for range 3 {
@@ -152,7 +152,7 @@ func TestListsOverARestart(t *testing.T) {
 		for range executions {
 			all = append(all, d.create(admin.ExecutionSpec{}))
 		}
-		for _, q := range []admin.ExecutionQuery{{}, {Index: admin.IndexEligible, Lane: lane}} {
+		for _, q := range []admin.ExecutionQuery{{}, {Index: "eligible", Lane: lane}} {
 			pages := 0
 			found := d.executions(q, 100, func() {
 				if pages++; pages == 3 {

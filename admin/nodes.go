@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/recordstate"
+	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // The nodes of runs that were submitted whole have no separate hashes: the library reads and lists them.
@@ -86,13 +87,13 @@ func (c *Client) nodeResult(ctx context.Context, id enginecore.ExecutionID) ([]b
 
 // isOfIndex reports whether a node belongs to an index that lists no nodes of runs. known is false for an index that
 // lists them.
-func (i Index) isOfIndex(e Execution) (is, known bool) {
-	switch i {
-	case IndexActive:
+func isOfIndex(index string, e Execution) (is, known bool) {
+	switch index {
+	case indexActive:
 		return e.Phase == recordstate.PhaseActive, true
-	case IndexTerminal:
+	case indexTerminal:
 		return e.Phase == recordstate.PhaseTerminal, true
-	case IndexBlockedDependencies:
+	case indexBlockedDependencies:
 		return e.Eligibility == recordstate.EligibilityBlockedByDeps, true
 	}
 	return false, false
@@ -112,7 +113,7 @@ func (c *Client) nodeIDs(
 	number, err := strconv.ParseUint(index, 10, 16)
 	at := slices.IndexFunc(partitions, func(p keyspace.Partition) bool { return uint64(p.Index) == number })
 	if err != nil || at < 0 {
-		return nil, "", fmt.Errorf("%w: %.80q", ErrCursor, cursor)
+		return nil, "", fmt.Errorf("%w: %.80q", runtime.ErrCursor, cursor)
 	}
 	for limit = min(limit, maxLimit); len(ids) < limit && at < len(partitions); {
 		reply, err := c.core.ListNodes(ctx, enginerpc.ListNodesCall{

@@ -18,7 +18,7 @@ func TestBadReasons(t *testing.T) {
 		id := d.create(admin.ExecutionSpec{Lane: lane})
 		flow, _, err := d.CreateFlow(d.ctx, admin.FlowSpec{Kind: "f"})
 		require.NoError(t, err)
-		for _, reason := range []string{"two\nlines", "\xff", strings.Repeat("x", admin.MaxReason+1)} {
+		for _, reason := range []string{"two\nlines", "\xff", strings.Repeat("x", 2048+1)} {
 			_, cancelErr := d.CancelExecution(d.ctx, id, reason)
 			_, revokeErr := d.RevokeLease(d.ctx, id, "", reason)
 			_, flowErr := d.CancelFlow(d.ctx, flow, admin.FlowCancel{Reason: reason})

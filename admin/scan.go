@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // source is a set that is kept in one key of each partition.
@@ -94,7 +95,7 @@ func parseCursor(text string, partitions []keyspace.Partition) (at int, from pla
 	from.cursor, err2 = strconv.ParseUint(cursor, 10, 64)
 	at = slices.IndexFunc(partitions, func(p keyspace.Partition) bool { return uint64(p.Index) == number })
 	if err1 != nil || err2 != nil || at < 0 {
-		return 0, place{}, fmt.Errorf("%w: %.80q", ErrCursor, text)
+		return 0, place{}, fmt.Errorf("%w: %.80q", runtime.ErrCursor, text)
 	}
 	return at, from, nil
 }

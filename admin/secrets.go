@@ -7,17 +7,10 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
+	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// Secret is a secret that signs the tokens of waitpoints.
-type Secret struct {
-	// KID is the id of the secret: not empty, without ':'.
-	KID string
-	// Hex is the secret in hexadecimal, an even number of digits.
-	Hex string
-}
-
-func (s Secret) check() error {
+func checkSecret(s runtime.WaitpointSecret) error {
 	switch {
 	case s.KID == "" || strings.Contains(s.KID, ":"):
 		return fault("kid", "%.40q must not be empty or contain a colon", s.KID)
@@ -30,31 +23,28 @@ func (s Secret) check() error {
 	return nil
 }
 
-// SecretRotation is the result of RotateSecret.
-type SecretRotation struct {
-	// Rotated is the number of partitions that this call changed, Unchanged the number that used the secret before.
-	Rotated, Unchanged int
-	// Failed has the tags of the partitions that still use another secret, such as {fp:7}, with the error of each.
-	Failed map[string]error
-}
-
 // RotateSecret makes a secret the one that signs tokens, in every partition, each in a separate atomic step. Tokens
-// signed with the previous secret stay valid for the grace time.
+// signed with the previous secret stay valid for the grace time. The secret must be set; since other programs may have
+// chosen it, its KID may be any text without ':', and it may have any even number of digits.
 //
-// When partitions fail, the error wraps the error of the first one, and SecretRotation.Failed lists all; repeat the
+// When partitions fail, the error wraps the error of the first one, and Failed of the result lists all; repeat the
 // call with the same secret to continue. A secret id that is known with another secret is refused with
 // enginecore.ErrRotationConflict.
-func (c *Client) RotateSecret(ctx context.Context, secret Secret, grace time.Duration) (SecretRotation, error) {
+func (c *Client) RotateSecret(
+	ctx context.Context, secret runtime.WaitpointSecret, grace time.Duration,
+) (runtime.SecretRotation, error) {
 	if grace < 0 {
-		return SecretRotation{}, fault("grace", "%s is negative", grace)
+		return runtime.SecretRotation{}, fault("grace", "%s is negative", grace)
 	}
-	if err := secret.check(); err != nil {
-		return SecretRotation{}, err
+	if err := checkSecret(secret); err != nil {
+		return runtime.SecretRotation{}, err
 	}
-	var rotation SecretRotation
+	var rotation runtime.SecretRotation
 	err := c.audited(ctx, auditlink.RotateSecrets, secret.KID, grace.String(), func() error {
 		changed, err := c.core.RotateSecret(ctx, secret.KID, secret.Hex, grace)
-		rotation = SecretRotation(changed)
+		rotation = runtime.SecretRotation{
+			KID: secret.KID, Rotated: changed.Rotated, Unchanged: changed.Unchanged, Failed: changed.Failed,
+		}
 		return err
 	})
 	return rotation, err

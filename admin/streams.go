@@ -21,8 +21,8 @@ const (
 	maxFrames     = 10_000
 	// maxTails is how many calls of TailStream of one client wait at a time.
 	maxTails = 256
-	// MaxTailWait is the longest time that a call of TailStream waits.
-	MaxTailWait = 30 * time.Second
+	// maxTailWait is the longest time that a call of TailStream waits.
+	maxTailWait = 30 * time.Second
 )
 
 // Frame is one frame of the output stream of an attempt.
@@ -98,7 +98,7 @@ func frameLimit(limit int) (int64, error) {
 }
 
 // TailStream returns the frames of an attempt after an id (empty means from the first one), as ReadStream does. If
-// there are none, it waits for frames up to wait, at most MaxTailWait, on a separate connection. It reads the frames
+// there are none, it waits for frames up to wait, at most 30 seconds, on a separate connection. It reads the frames
 // before the end of the stream, so a closed stream may have a last frame for another call. At most 256 calls of a
 // client wait at a time; one more is runtime.ErrTooManyWatches.
 func (c *Client) TailStream(
@@ -109,8 +109,8 @@ func (c *Client) TailStream(
 	if err := errors.Join(c.checkID(id), checkFrameID("after", after, concreteID), err); err != nil {
 		return Frames{}, err
 	}
-	if wait < 0 || wait > MaxTailWait {
-		return Frames{}, fault("wait", "%s is not between 0 and %s", wait, MaxTailWait)
+	if wait < 0 || wait > maxTailWait {
+		return Frames{}, fault("wait", "%s is not between 0 and %s", wait, maxTailWait)
 	}
 	if after == "" {
 		after = "0-0"

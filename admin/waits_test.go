@@ -23,7 +23,7 @@ import (
 
 func (d *desk) rotate() {
 	d.t.Helper()
-	_, err := d.RotateSecret(d.ctx, admin.Secret{KID: "k1", Hex: "00112233445566778899aabbccddeeff"}, time.Hour)
+	_, err := d.RotateSecret(d.ctx, runtime.WaitpointSecret{KID: "k1", Hex: "00112233445566778899aabbccddeeff"}, time.Hour)
 	require.NoError(d.t, err)
 }
 
@@ -134,7 +134,7 @@ func TestSecretsRotateEverywhere(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
 		partitions := d.core.Partitioning().Flow
-		secret := admin.Secret{KID: "k1", Hex: "0011"}
+		secret := runtime.WaitpointSecret{KID: "k1", Hex: "0011"}
 		rotation, err := d.RotateSecret(d.ctx, secret, time.Hour)
 		require.NoError(t, err)
 		require.Equal(t, partitions, rotation.Rotated)
@@ -169,7 +169,7 @@ func TestStreams(t *testing.T) {
 		last := frames.Frames[0].ID
 		waiting := make(chan admin.Frames)
 		go func() {
-			frames, _ := d.TailStream(d.ctx, id, 0, last, admin.MaxTailWait, 0)
+			frames, _ := d.TailStream(d.ctx, id, 0, last, 30*time.Second, 0)
 			waiting <- frames
 		}()
 		d.Append(x, "three")
@@ -178,10 +178,10 @@ func TestStreams(t *testing.T) {
 		require.Equal(t, "three", string(frames.Frames[0].Fields["payload"]))
 		ended, cancel := context.WithCancel(d.ctx)
 		go cancel()
-		_, err = d.TailStream(ended, id, 0, frames.Frames[0].ID, admin.MaxTailWait, 0)
+		_, err = d.TailStream(ended, id, 0, frames.Frames[0].ID, 30*time.Second, 0)
 		require.ErrorIs(t, err, context.Canceled)
 		d.Complete(x, "done")
-		frames, err = d.TailStream(d.ctx, id, 0, frames.Frames[0].ID, admin.MaxTailWait, 0)
+		frames, err = d.TailStream(d.ctx, id, 0, frames.Frames[0].ID, 30*time.Second, 0)
 		require.NoError(t, err)
 		require.Equal(t, recordstate.StreamAttemptSucceeded, frames.ClosedReason)
 	})

@@ -5,19 +5,12 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/interceptor"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/internal/runsearch"
+	"github.com/flowfabric/flowfabric-go/internal/auditlog"
 )
-
-// auditPage is the number of entries that one call reads.
-const auditPage = 100
 
 // AuditQuery selects entries of the audit log. An entry must satisfy all fields that are set; the zero value selects
 // all.
@@ -41,61 +34,20 @@ type AuditQuery struct {
 func (c *Client) Audit(ctx context.Context, q AuditQuery) iter.Seq2[fabrictype.AuditEntry, error] {
 	return func(yield func(fabrictype.AuditEntry, error) bool) {
 		fail := func(err error) { yield(fabrictype.AuditEntry{}, fmt.Errorf("audit log: %w", err)) }
-		store, err := library(ctx, c, "the audit log")
-		if err != nil {
+		if err := c.ready(ctx); err != nil {
 			fail(err)
 			return
 		}
-		call := enginerpc.ReadAuditCall{
-			Partition: engine.Directory(), Namespace: string(c.session.Namespace), Limit: auditPage,
-			After: runsearch.WholeFrom(q.From), Before: runsearch.LastBefore(q.Before), Cursor: q.After,
-		}
-		if _, ok := auditTime(q.After); q.After != "" && !ok {
-			fail(fmt.Errorf("%w: %.80q", engine.ErrCursor, q.After))
-			return
-		}
-		for {
-			reply, err := store.ReadAudit(ctx, call)
+		for entry, err := range auditlog.Read(ctx, c.session, auditlog.Query(q)) {
 			if err != nil {
 				fail(err)
 				return
 			}
-			for _, stored := range reply.Entries {
-				if e := auditEntry(stored); selectsEntry(q, e) && !yield(e, nil) {
-					return
-				}
-			}
-			if call.Cursor = reply.NextCursor; call.Cursor == "" {
+			if !yield(entry, nil) {
 				return
 			}
 		}
 	}
-}
-
-func auditEntry(e enginerpc.AuditEntry) fabrictype.AuditEntry {
-	at, _ := auditTime(e.Position)
-	return fabrictype.AuditEntry{
-		ID: e.EntryID, At: at, Actor: e.Actor, Action: fabrictype.AuditAction(e.Action), Name: e.Name, Detail: e.Detail,
-		Failure: e.Failure, Cursor: e.Position,
-	}
-}
-
-// auditTime returns the time of an entry by its position; false if that is none.
-func auditTime(position string) (time.Time, bool) {
-	ms, number, _ := strings.Cut(position, "-")
-	at, err := strconv.ParseInt(ms, 10, 64)
-	if err != nil || at < 0 {
-		return time.Time{}, false
-	}
-	if _, err := strconv.ParseUint(number, 10, 64); err != nil {
-		return time.Time{}, false
-	}
-	return time.UnixMilli(at).UTC(), true
-}
-
-func selectsEntry(q AuditQuery, e fabrictype.AuditEntry) bool {
-	return (q.Actor == "" || q.Actor == e.Actor) && (q.Action == "" || q.Action == e.Action) &&
-		(q.Name == "" || q.Name == e.Name)
 }
 
 // actorName is the actor of actions without the option. Calls of a nil client are refused after it.

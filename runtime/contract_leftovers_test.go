@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/recordstate"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // These tests show the entries that remain in a library when a call names a state that has changed since its caller
@@ -41,7 +42,7 @@ func (x *outside) partitionOf(id enginecore.ExecutionID) keyspace.Partition {
 // waitpoint stays active with the reference library.
 func TestCancel_RacingWithASuspension(t *testing.T) {
 	anyContract(t, func(t *testing.T, x *outside) {
-		_, err := x.operator.RotateSecret(x.ctx, admin.Secret{KID: "k1", Hex: "00112233445566778899aabbccddeeff"}, time.Hour)
+		_, err := x.operator.RotateSecret(x.ctx, runtime.WaitpointSecret{KID: "k1", Hex: "00112233445566778899aabbccddeeff"}, time.Hour)
 		require.NoError(t, err)
 		id := x.create("of a program", "")
 		wait, err := x.suspend(x.program.Claim(id, 0))

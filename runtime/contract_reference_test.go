@@ -87,7 +87,7 @@ func (x *outside) suspend(c enginetest.Claimed) (enginerpc.SuspendExecutionReply
 // contract.
 func TestContractWaitsEnd(t *testing.T) {
 	anyContract(t, func(t *testing.T, x *outside) {
-		_, err := x.operator.RotateSecret(x.ctx, admin.Secret{KID: "k1", Hex: "00112233445566778899aabbccddeeff"}, time.Hour)
+		_, err := x.operator.RotateSecret(x.ctx, runtime.WaitpointSecret{KID: "k1", Hex: "00112233445566778899aabbccddeeff"}, time.Hour)
 		require.NoError(t, err)
 		wait := func() (enginecore.ExecutionID, enginerpc.SuspendExecutionReply) {
 			id := x.create("of a program", "")

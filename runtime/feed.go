@@ -62,9 +62,9 @@ func (f *Feed) Close() { f.feed.Close() }
 // and of all runs of one partition, come in their order. All feeds of an engine have one reader.
 //
 // If events were dropped, because the reader was away for longer than the engine keeps them, or the server has lost its
-// latest writes, Events yields ErrEventsLost and continues with the oldest that is left, so some may be yielded a
-// second time. Any other error ends the iteration; it matches enginecore.ErrClosed when the client or the engine is
-// closed.
+// latest writes, Events yields a *fabrictype.EventsLostError and continues with the oldest that is left, so some may be
+// yielded a second time. Any other error ends the iteration; it matches enginecore.ErrClosed when the client or the
+// engine is closed.
 func (f *Feed) Events(ctx context.Context) iter.Seq2[fabrictype.FeedEvent, error] {
 	return func(yield func(fabrictype.FeedEvent, error) bool) {
 		waiting, end, err := f.open(ctx)
@@ -94,7 +94,7 @@ func (f *Feed) open(ctx context.Context) (waiting context.Context, end func(), e
 //
 // A *RunError is as Run.Result returns it. If the run was run again or purged since, or could not be read, it has only
 // the data of the event: the run, its outcome, and the node that failed first. Errors are the errors of Events, with a
-// nil failure; after ErrEventsLost the iteration continues.
+// nil failure; after a *fabrictype.EventsLostError the iteration continues.
 func (f *Feed) Failures(ctx context.Context) iter.Seq2[*RunError, error] {
 	return func(yield func(*RunError, error) bool) {
 		waiting, end, err := f.open(ctx)

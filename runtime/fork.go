@@ -63,7 +63,7 @@ func ForkResult(node string, result any) StartOption {
 // other.
 //
 // The call reads the run, with the kept results, and starts the fork in one atomic step. The error wraps
-// ErrRunNotFound, ErrUnknownNode, ErrNothingToRerun when nothing would run, ErrTooLarge for more than 256 nodes or 8
+// ErrNotFound for the run or a node, ErrNothingToRerun when nothing would run, ErrTooLarge for more than 256 nodes or 8
 // MiB of kept results, ErrInvalid for invalid options, or for values where the codec is not JSON, or one of Start. In
 // contract mode it wraps ErrNotInContract.
 func (r *RunRef) Fork(ctx context.Context, opts ...StartOption) (*RunRef, error) {

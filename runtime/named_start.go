@@ -30,8 +30,8 @@ func (c *Client) planNamed(
 func (f *FlowRef) StartMany(
 	ctx context.Context, runs []NewRun[json.RawMessage],
 ) ([]StartedRun[json.RawMessage], error) {
-	if len(runs) > MaxStarts {
-		return nil, invalid("start %d runs: at most %d are allowed in one call", len(runs), MaxStarts)
+	if len(runs) > maxStarts {
+		return nil, invalid("start %d runs: at most %d are allowed in one call", len(runs), maxStarts)
 	}
 	named, err := f.client.namedFlow(ctx, f.name)
 	if err != nil {

@@ -154,10 +154,7 @@ func WithTag(key, value string) StartOption {
 	})
 }
 
-// MaxMemo is the largest encoded memo of a run: 16 KiB.
-const MaxMemo = 16 << 10
-
-// WithPriority gives all nodes of the run, and of its child runs, a priority from 0 to activity.MaxPriority instead of
+// WithPriority gives all nodes of the run, and of its child runs, a priority from 0 to 9,000 instead of
 // the ones of their flows, as RunRef.SetPriority does later on. Higher ones are claimed first.
 //
 // When Start returns a run that exists, its priority does not change.
@@ -178,7 +175,7 @@ func WithDeadline(limit time.Duration) StartOption {
 }
 
 // WithMemo attaches a note to the run, for its readers: RunDescription.Memo. The engine does not read it, and no list
-// can be searched by it; use WithTag for that. It is encoded as JSON, at most MaxMemo bytes; a json.RawMessage is
+// can be searched by it; use WithTag for that. It is encoded as JSON, at most 16 KiB; a json.RawMessage is
 // stored unchanged.
 //
 // When Start returns a run that exists, its memo does not change.

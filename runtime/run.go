@@ -24,8 +24,8 @@ type Run[Out any] struct {
 // Start starts a run of a flow. If the call is interrupted, call Start again with the same id to complete it: the
 // engine makes no node eligible before the whole run is stored.
 //
-// The error wraps ErrOtherGraph or ErrOtherInput, which match ErrRunConflict, when the id belongs to another run;
-// ErrTooLarge for an input above MaxInput; or ErrInvalid for an invalid id, actor or tag, for too many tags, and for an
+// The error wraps ErrConflict when the id belongs to a run of another graph or with another input;
+// ErrTooLarge for an input above 1 MiB; or ErrInvalid for an invalid id, actor or tag, for too many tags, and for an
 // input without the value from which a limit, a budget or FairBy takes its key. Nothing was written then. It wraps
 // enginecore.ErrFull when the server has no room for new work; start the run again later, with the same id.
 func Start[In, Out any](

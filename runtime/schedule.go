@@ -16,8 +16,6 @@ import (
 
 // Errors of schedules, for errors.Is.
 var (
-	// ErrScheduleNotFound is returned when no schedule has that name.
-	ErrScheduleNotFound = schedule.ErrScheduleNotFound
 	// ErrScheduleFull is returned by ScheduleRef.Trigger when the maximum number of fires waits to be started.
 	ErrScheduleFull = schedule.ErrScheduleFull
 	// ErrFireSkipped is returned by ScheduleRef.Trigger when the overlap policy starts nothing because a run is open.
@@ -132,7 +130,7 @@ func (c *Client) declareSchedule(
 	if err != nil {
 		return nil, err
 	}
-	return c.describeSchedule(ctx, r, nil)
+	return c.schedules().Describe(ctx, r, nil)
 }
 
 // auditedSchedule returns a function that stores a draft of a schedule with an entry in the audit log.

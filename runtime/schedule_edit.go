@@ -65,7 +65,7 @@ func (s *ScheduleRef) Next(ctx context.Context, n int) ([]time.Time, error) {
 		r, _, err = schedule.Store{Session: s.client.session}.Read(ctx, p, id, 0)
 	}
 	if err == nil && r.State.Deleting {
-		err = ErrScheduleNotFound
+		err = engine.ErrScheduleNotFound
 	}
 	if err != nil {
 		return nil, fmt.Errorf("next times of schedule %.140q: %w", s.name, err)
@@ -155,7 +155,7 @@ func (s *ScheduleRef) Edit(ctx context.Context, edit func(*ScheduleEdit) error) 
 	if err != nil {
 		return fail(err)
 	}
-	d, err := s.client.describeSchedule(ctx, r, nil)
+	d, err := s.client.schedules().Describe(ctx, r, nil)
 	if err != nil {
 		return fail(err)
 	}
@@ -222,16 +222,4 @@ func configOf(s *schedule.Spec) ScheduleConfig {
 		Overlap:    s.Overlap,
 		QueueLimit: s.QueueLimit, FireTimeField: s.FireField, Tags: maps.Clone(s.Tags), Actor: s.Creator,
 	}
-}
-
-// backfillsOf describes the backfills of a schedule that are not finished.
-func backfillsOf(stored []schedule.Backfill) []fabrictype.Backfill {
-	var list []fabrictype.Backfill
-	for _, b := range stored {
-		list = append(list, fabrictype.Backfill{
-			From: schedule.UnixTime(b.Next), Until: schedule.UnixTime(b.Until),
-			Overlap: b.Overlap,
-		})
-	}
-	return list
 }

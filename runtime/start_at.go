@@ -40,7 +40,7 @@ func checkStartAt(t time.Time) error {
 
 // MoveStart moves the start of a run that has not started, and its deadline with it: to another time, or to now when
 // that is over or zero. The error wraps ErrRunStarted when it has started, ErrRunQueued for one in a queue, ErrInvalid
-// for a time more than ten years ahead, ErrRunNotFound, ErrRunOver, or in contract mode ErrNotInContract. A run with
+// for a time more than ten years ahead, ErrNotFound, ErrOver, or in contract mode ErrNotInContract. A run with
 // more than 256 roots is moved in several steps: repeat the call after another error.
 func (r *RunRef) MoveStart(ctx context.Context, t time.Time) error {
 	if r.isIntercepted() {

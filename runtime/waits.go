@@ -17,9 +17,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/waitlist"
 )
 
-// ErrWaitOver is returned by ResumeWait and CancelWait when the wait has ended.
-var ErrWaitOver = engine.ErrWaitOver
-
 // Waitpoint is a place at which a run waits, or has waited, for signals, with the token for these.
 type Waitpoint struct {
 	fabrictype.Wait
@@ -32,7 +29,7 @@ func waitpointOf(w waitlist.Waitpoint) Waitpoint { return Waitpoint{w.Wait, w.To
 
 // Waitpoints returns the open waitpoints of the run with their tokens, the oldest first. It includes the waitpoints of
 // open child runs, of maps and sub-flows at any depth; Waitpoint.Flow and Waitpoint.Run name the run that ResumeWait,
-// CancelWait and ReceivedSignals are for. The error wraps ErrRunNotFound.
+// CancelWait and ReceivedSignals are for. The error wraps ErrNotFound.
 func (r *RunRef) Waitpoints(ctx context.Context) ([]Waitpoint, error) {
 	return r.waitpoints(ctx, false)
 }
@@ -60,8 +57,8 @@ func (r *RunRef) waitpoints(ctx context.Context, closed bool) ([]Waitpoint, erro
 }
 
 // ResumeWait ends a wait of the run without signals, on behalf of an operator: the wait continues as if a signal with
-// that payload, encoded as JSON, had ended it. The error wraps ErrWaitOver when the wait has ended or does not belong
-// to the run, ErrTooLarge for a payload above MaxSignalPayload, or ErrInvalid for one that cannot be encoded or does
+// that payload, encoded as JSON, had ended it. The error wraps ErrOver when the wait has ended or does not belong
+// to the run, ErrTooLarge for a payload above 64 KiB, or ErrInvalid for one that cannot be encoded or does
 // not satisfy the AnswerSchema of a wait for one payload, with a *fabrictype.ValueError that has all its faults.
 func (r *RunRef) ResumeWait(ctx context.Context, w Waitpoint, payload any) error {
 	if r.isIntercepted() {
@@ -77,7 +74,7 @@ func (r *RunRef) ResumeWait(ctx context.Context, w Waitpoint, payload any) error
 }
 
 // CancelWait ends a wait of the run and cancels its node. The reason follows the rules of Cancel. The error wraps
-// ErrWaitOver as for ResumeWait, or ErrInvalid.
+// ErrOver as for ResumeWait, or ErrInvalid.
 func (r *RunRef) CancelWait(ctx context.Context, w Waitpoint, reason string) error {
 	if r.isIntercepted() {
 		return r.intercept(ctx, interceptor.CancelWait, w.Node, func(ctx context.Context, r *RunRef) error {
@@ -116,9 +113,9 @@ func (r *RunRef) endWait(ctx context.Context, w Waitpoint, call enginerpc.EndWai
 	switch {
 	case errors.Is(err, errorcode.ExecutionNotSuspended), err == nil &&
 		reply.Status == enginerpc.StatusAlreadySatisfied:
-		return fail(ErrWaitOver)
+		return fail(engine.ErrWaitOver)
 	case errors.Is(err, enginecore.ErrExecutionNotFound), errors.Is(err, enginecore.ErrWaitpointNotFound):
-		return fail(fmt.Errorf("%w: %w", ErrWaitOver, err))
+		return fail(fmt.Errorf("%w: %w", engine.ErrWaitOver, err))
 	case err != nil:
 		return fail(err)
 	case reply.More:

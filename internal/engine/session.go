@@ -69,7 +69,19 @@ type sharedKeeper interface {
 
 // Connection holds the addresses and options with which a session connects.
 type Connection struct {
-	Core    enginerpc.Options
+	// Prefix begins every key. Defaults to the default prefix.
+	Prefix string
+	// Partitions are the counts for a deployment that has none stored yet; stored ones win.
+	Partitions keyspace.Partitioning
+	// RetryFor bounds how long one call is retried while the server is away or not ready. Defaults to 15 s.
+	RetryFor time.Duration
+	// ReplaceForeignLibrary replaces a library named flowfabric that is not ours.
+	ReplaceForeignLibrary bool
+	// ContractOnly binds the session to the functions of the contract, as the server's own library offers them.
+	ContractOnly bool
+	// ReplicationTimeout bounds how long a call waits for the replicas of the session.
+	ReplicationTimeout time.Duration
+
 	Client  rueidis.ClientOption
 	Watches int              // the most connections of watches
 	Secret  *WaitpointSecret // nil for a random one
@@ -84,12 +96,17 @@ type Connection struct {
 // of c. After an error, the caller must call Close.
 func (s *Session) Connect(ctx context.Context, c Connection) error {
 	s.closed, s.end = context.WithCancel(context.Background())
-	c.Core.Closed = s.closed.Done()
 	isEmbedded := s.InProcess != nil
-	c.Core.InProcess = isEmbedded
+	options := enginerpc.Options{
+		Prefix: c.Prefix, Partitions: c.Partitions, RetryFor: c.RetryFor, Logger: s.Logger,
+		ReplaceForeignLibrary: c.ReplaceForeignLibrary, ContractOnly: c.ContractOnly, Closed: s.closed.Done(),
+		InProcess: isEmbedded, Replication: enginerpc.Replication{
+			Replicas: s.Replicas, Timeout: c.ReplicationTimeout, Missed: s.replicationMissed,
+		},
+	}
 	var err error
 	s.transport, err = transport.Connect(ctx, s.closed, transport.Config{
-		Core: c.Core, Client: c.Client, Embedded: isEmbedded, Watches: c.Watches, Held: s.LookEvery, Logins: c.Logins,
+		Core: options, Client: c.Client, Embedded: isEmbedded, Watches: c.Watches, Held: s.LookEvery, Logins: c.Logins,
 		Wrap: c.Wrap, Logger: s.Logger,
 	})
 	if err != nil {
@@ -97,7 +114,7 @@ func (s *Session) Connect(ctx context.Context, c Connection) error {
 	}
 	s.Client, s.Watches = s.transport.Client, s.transport.Watches
 	s.Hub, s.Silence = s.transport.Hub, s.transport.Silence
-	if s.Core, err = enginerpc.Connect(ctx, s.Client, c.Core); err != nil {
+	if s.Core, err = enginerpc.Connect(ctx, s.Client, options); err != nil {
 		return err
 	}
 	s.transport.Connected()
@@ -218,8 +235,8 @@ func (s *Session) Probe(ctx context.Context) {
 	s.transport.Probe(ctx)
 }
 
-// ReplicationMissed logs that a call of a worker or keeper continues although its writes are on too few replicas.
-func (s *Session) ReplicationMissed(ctx context.Context, err error) {
+// replicationMissed logs that a call of a worker or keeper continues although its writes are on too few replicas.
+func (s *Session) replicationMissed(ctx context.Context, err error) {
 	s.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: too few replicas have what was written; the work goes on",
 		observe.EventReplicationMissed.Attr(), slog.Int("replicas", s.Replicas), slog.Any("error", err))
 }

@@ -154,7 +154,7 @@ func (h *Hook) handleAll(
 ) error {
 	for failure, err := range feed.Failures(waiting, ctx, h.submitter) {
 		switch {
-		case errors.Is(err, follow.ErrEventsLost):
+		case errors.Is(err, &fabrictype.EventsLostError{}):
 			err = h.catchUp(ctx, stored.Add(-margin))
 		case err != nil && waiting.Err() != nil:
 			return ctx.Err()

@@ -13,7 +13,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine/feeds"
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
@@ -61,7 +60,7 @@ func NewFeed(ctx context.Context, s *engine.Session, filter feeds.Filter, cursor
 func (f *Feed) Close() { f.listener.Close() }
 
 // Events yields the events as they happen, until ctx ends or an error does; it may be called again. It yields
-// [ErrEventsLost] where events were dropped, and continues.
+// a [fabrictype.EventsLostError] where events were dropped, and continues.
 func (f *Feed) Events(ctx context.Context) iter.Seq2[fabrictype.FeedEvent, error] {
 	return func(yield func(fabrictype.FeedEvent, error) bool) {
 		for f.yieldLeft(yield) {
@@ -74,7 +73,7 @@ func (f *Feed) Events(ctx context.Context) iter.Seq2[fabrictype.FeedEvent, error
 				return
 			}
 			f.left = page
-			if page.Lost && !yield(fabrictype.FeedEvent{}, fmt.Errorf("feed of runs: %w", ErrEventsLost)) {
+			if page.Lost && !yield(fabrictype.FeedEvent{}, fmt.Errorf("feed of runs: %w", &fabrictype.EventsLostError{})) {
 				return
 			}
 		}
@@ -96,13 +95,13 @@ func (f *Feed) Failures(
 				}
 				continue
 			}
-			outcome := flowgraph.Failed
+			outcome := fabrictype.OutcomeFailed
 			switch event.Kind {
 			case fabrictype.EventRunFailed:
 			case fabrictype.EventRunExpired:
-				outcome = flowgraph.Expired
+				outcome = fabrictype.OutcomeExpired
 			case fabrictype.EventRunCancelled:
-				outcome = flowgraph.Cancelled
+				outcome = fabrictype.OutcomeCancelled
 				if !submitter.CleanupFailed(reading, enginecore.FlowID(event.FlowID), event.Node) {
 					continue
 				}

@@ -198,12 +198,12 @@ func (x *load) listsWhileReplicasTakeOver() {
 	}
 	x.cluster.AllInStep(t)
 	listed := make(map[enginecore.ExecutionID]bool)
-	q := admin.ExecutionQuery{Lane: "idle", Index: admin.IndexEligible}
+	q := admin.ExecutionQuery{Lane: "idle", Index: "eligible"}
 	pages := 0
 	for cursor := ""; ; {
 		page, err := client.ListExecutions(x.ctx, q, cursor, 50)
 		require.NoError(t, err)
-		for _, e := range page.Executions {
+		for _, e := range page.Items {
 			listed[e.ID] = true
 		}
 		if cursor = page.Next; cursor == "" {

@@ -21,7 +21,7 @@ var mayImport = map[string][]string{
 	"fabrictype": {},
 
 	// The packages for declarations and activities. They compile without the engine.
-	"flow":                  {"activity", "internal/activityspec", "internal/errordetail", "internal/flowgraph"},
+	"flow":                  {"activity", "fabrictype", "internal/activityspec", "internal/errordetail", "internal/flowgraph"},
 	"internal/layout":       {},
 	"activity":              {"fabrictype", "internal/activitycontext", "internal/activityspec", "internal/errordetail", "internal/recordtext"},
 	"activity/activitytest": {"fabrictype", "activity", "internal/activitycontext"},
@@ -31,7 +31,7 @@ var mayImport = map[string][]string{
 		"internal/keyspace", "internal/keyprefix", "internal/errorcode", "internal/lualib",
 		"internal/eventkind",
 		"internal/describe", "internal/recordstate",
-		"internal/budgets", "internal/follow", "internal/runview", "internal/waitlist",
+		"internal/auditlog", "internal/budgets", "internal/fleet", "internal/follow", "internal/runview", "internal/startplan", "internal/waitlist",
 		"activity", "enginecore", "enginecore/embedded", "flow", "internal/activitycontext",
 		"internal/activityspec",
 		"internal/auditlink", "internal/enginelink", "internal/enginerpc", "internal/errordetail", "internal/flowgraph",
@@ -52,12 +52,9 @@ var mayImport = map[string][]string{
 		"activity", "internal/activityspec", "internal/answerlog", "internal/auditlink", "internal/recordtext", "runtime",
 		"fabrictype",
 	},
-	"admin/backup": {"internal/keyprefix", "internal/lualib", "internal/enginerpc", "internal/keycopy", "internal/engineurl"},
-	"admin/move":   {"internal/keyprefix", "internal/enginerpc", "internal/keycopy", "internal/engineurl"},
-	"internal/engineurl": {
-		"internal/keyspace", "internal/lualib",
-		"enginecore", "enginecore/embedded", "internal/engine", "internal/engine/transport", "internal/enginelink", "internal/enginerpc",
-	},
+	"admin/backup":       {"internal/keyprefix", "internal/lualib", "internal/enginerpc", "internal/keycopy", "internal/engineurl"},
+	"admin/move":         {"internal/keyprefix", "internal/enginerpc", "internal/keycopy", "internal/engineurl"},
+	"internal/engineurl": {"enginecore", "enginecore/embedded", "internal/enginerpc", "internal/engine", "internal/engine/transport"},
 	"interceptor":        {"activity", "internal/activitycontext", "internal/activityspec"},
 	"flowtest/runcheck":  {"internal/describe", "activity", "runtime", "fabrictype"},
 	"internal/queryurl":  {},
@@ -104,7 +101,7 @@ var mayImport = map[string][]string{
 		"internal/worker/lease",
 	},
 	"internal/worker/budget": {
-		"internal/keyspace", "internal/errorcode",
+		"internal/keyspace", "internal/errorcode", "internal/engine",
 		"fabrictype",
 		"activity", "enginecore", "flow", "internal/activitycontext", "internal/admission", "internal/engine/batching",
 		"internal/engine/observe", "internal/engine/retry",
@@ -112,7 +109,7 @@ var mayImport = map[string][]string{
 	},
 	"internal/worker/child": {
 		"internal/keyspace", "internal/errorcode",
-		"activity", "enginecore", "flow", "internal/activityspec", "internal/engine", "internal/engine/retry",
+		"activity", "enginecore", "fabrictype", "flow", "internal/activityspec", "internal/engine", "internal/engine/retry",
 		"internal/sleep", "internal/enginerpc",
 		"internal/errordetail", "internal/flowgraph", "internal/submit", "internal/worker/attempt",
 		"internal/worker/budget", "internal/worker/completion", "internal/worker/journal", "internal/worker/lease",
@@ -176,8 +173,8 @@ var mayImport = map[string][]string{
 		"internal/runcontrol", "internal/runsearch", "internal/submit",
 	},
 	"internal/runcontrol": {
-		"activity", "enginecore", "internal/admission", "internal/engine", "internal/enginerpc", "internal/errorcode",
-		"internal/submit",
+		"enginecore", "internal/admission", "internal/engine", "internal/enginerpc", "internal/errorcode",
+		"internal/activityspec", "internal/submit",
 	},
 	"internal/runview": {
 		"internal/keyspace", "internal/recordstate", "internal/eventkind", "internal/waitreason",
@@ -189,7 +186,14 @@ var mayImport = map[string][]string{
 		"internal/keyspace", "internal/errorcode",
 		"enginecore", "fabrictype", "internal/activitycontext", "internal/describe", "internal/engine",
 		"internal/engine/feeds", "internal/engine/retry", "internal/engine/transport", "internal/enginerpc",
-		"internal/flowgraph", "internal/runview", "internal/sleep", "internal/submit", "internal/worker/output",
+		"internal/runview", "internal/sleep", "internal/submit", "internal/worker/output",
+	},
+	"internal/auditlog": {"fabrictype", "internal/engine", "internal/enginerpc", "internal/runsearch"},
+	"internal/fleet":    {"enginecore", "fabrictype", "internal/engine", "internal/enginerpc", "internal/submit"},
+	"internal/startplan": {
+		"internal/keyspace",
+		"enginecore", "internal/contractcheck", "internal/engine", "internal/enginerpc", "internal/flowgraph",
+		"internal/submit",
 	},
 	"internal/waitlist": {
 		"internal/keyspace", "internal/waitreason",
@@ -228,7 +232,7 @@ var mayImport = map[string][]string{
 		"internal/enginerpc", "internal/errorcode", "internal/recordtext", "internal/submit", "internal/valueschema",
 	},
 	"internal/schedule": {
-		"internal/keyspace", "internal/errorcode",
+		"internal/keyspace", "internal/errorcode", "internal/recordstate",
 		"fabrictype",
 		"enginecore", "internal/enginerpc", "internal/flowgraph", "internal/recordtext", "internal/timetable",
 		"internal/engine", "internal/engine/batching", "internal/engine/observe", "internal/sleep",
@@ -368,7 +372,7 @@ var mayImport = map[string][]string{
 	"internal/activitycontext": {"fabrictype", "internal/activityspec"},
 	"internal/enginelink":      {"enginecore/embedded"},
 	"internal/activityspec":    {"internal/recordtext"},
-	"internal/flowgraph":       {"activity", "internal/layout", "internal/activityspec"},
+	"internal/flowgraph":       {"activity", "fabrictype", "internal/layout", "internal/activityspec"},
 	"internal/hashrecord":      {"enginecore"},
 	"internal/describe":        {"fabrictype", "internal/eventkind"},
 	"internal/eventkind":       {"fabrictype"},
@@ -413,7 +417,7 @@ var mayImport = map[string][]string{
 	"examples/approval":         {"contract", "activity", "enginecore/embedded", "flow", "runtime", "approvals", "fabrictype"},
 	"examples/dag-pipeline":     {"contract", "fabrictype", "activity", "flow", "runtime"},
 	"examples/order-processing": {"activity", "flow", "runtime", "fabrictype"},
-	"examples/etl":              {"activity", "flow", "runtime"},
+	"examples/etl":              {"activity", "fabrictype", "flow", "runtime"},
 	"internal/test/...": {
 		"internal/errorcode", "internal/keyspace", "internal/lualib",
 		"fabrictype", "contract",

@@ -10,6 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // Waits of other programs end, waitpoints that they opened ahead are closed, and their budgets are reset when it is
@@ -18,7 +19,7 @@ func TestDueTimesOfContractPrograms(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newFixture(t, b)
-		_, err := d.RotateSecret(d.ctx, admin.Secret{KID: "k1", Hex: "00112233445566778899aabbccddeeff"}, time.Hour)
+		_, err := d.RotateSecret(d.ctx, runtime.WaitpointSecret{KID: "k1", Hex: "00112233445566778899aabbccddeeff"}, time.Hour)
 		require.NoError(t, err)
 		id := d.create(admin.ExecutionSpec{})
 		p, err := keyspace.PartitionOf(id)

@@ -168,7 +168,7 @@ func cancelFlow(c *call) error {
 	if err := same("flow_id", string(flow), string(b.FlowID)); err != nil {
 		return err
 	}
-	how := admin.FlowCancel{Reason: b.Reason, Policy: admin.CancelPolicy(b.Policy)}
+	how := admin.FlowCancel{Reason: b.Reason, Policy: b.Policy}
 	wait := c.r.URL.Query().Get("wait")
 	waits := wait == "true" || wait == "1"
 	cancel := c.operator.CancelFlow
@@ -193,7 +193,7 @@ func cancelFlow(c *call) error {
 		}
 		out["failed_member_execution_ids"] = failed
 		return c.reply(http.StatusOK, result("PartiallyCancelled", out))
-	case waits, done.Already, done.Policy != admin.CancelAll, len(done.Members) == 0:
+	case waits, done.Already, done.Policy != "cancel_all", len(done.Members) == 0:
 		return c.reply(http.StatusOK, result("Cancelled", out))
 	}
 	out["member_count"] = len(done.Members)

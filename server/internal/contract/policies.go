@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 const maxDimensions = 64
@@ -202,7 +203,7 @@ func rotateSecret(c *call) error {
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, rotateTimeout)
 	defer cancel()
-	r, err := c.operator.RotateSecret(ctx, admin.Secret{KID: b.KID, Hex: b.Secret}, c.config.SecretGrace)
+	r, err := c.operator.RotateSecret(ctx, runtime.WaitpointSecret{KID: b.KID, Hex: b.Secret}, c.config.SecretGrace)
 	rotated, failed := r.Rotated+r.Unchanged, []int{}
 	for _, p := range c.core.Partitioning().FlowPartitions() {
 		if r.Failed[p.Tag()] != nil {

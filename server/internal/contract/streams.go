@@ -18,6 +18,8 @@ const (
 	defaultRead = 100
 	defaultTail = 50
 	maxFrames   = 1000
+	// maxTail is how long a request waits for frames, in milliseconds.
+	maxTail = 30_000
 )
 
 var (
@@ -103,7 +105,7 @@ func tailStream(c *call) error {
 	if err != nil {
 		return err
 	}
-	wait, err := number(query, "block_ms", 0, 0, admin.MaxTailWait.Milliseconds())
+	wait, err := number(query, "block_ms", 0, 0, maxTail)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ func (s *Service) ListExecutions(
 	ctx context.Context, in *api.ListExecutionsInput,
 ) (*fabrictype.Page[api.Execution], error) {
 	q := admin.ExecutionQuery{
-		Lane: enginecore.LaneID(in.Lane), Flow: enginecore.FlowID(in.FlowID), Index: admin.Index(in.Index),
+		Lane: enginecore.LaneID(in.Lane), Flow: enginecore.FlowID(in.FlowID), Index: in.Index,
 		WithTags: true,
 	}
 	for _, state := range in.States {
@@ -37,7 +37,7 @@ func (s *Service) ListExecutions(
 	if err != nil {
 		return nil, err
 	}
-	out := pageOf(page.Executions, executionOf)
+	out := pageOf(page.Items, executionOf)
 	out.Next = page.Next
 	return out, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/command/shell"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -42,7 +43,7 @@ func TestArchive(t *testing.T) {
 		}
 		require.Contains(t, x.ok("archive", "write", dir), "archived: 2, already archived: 0")
 		code, _, stderr := x.run("archive", "write", dir, "--purge-after", "1ns")
-		require.Equal(t, exitUsage, code)
+		require.Equal(t, shell.ExitUsage, code)
 		require.Contains(t, stderr, ": give --yes to do so\n")
 		require.Equal(t, float64(2), x.lines("archive", "write", dir, "--purge-after", "1ns", "--yes")[0]["purged"])
 		require.Empty(t, x.lines("run", "list"))
@@ -64,12 +65,12 @@ func TestArchive(t *testing.T) {
 			require.NotEmpty(t, whole[field], field)
 		}
 		code, _, stderr = offline.run("archive", "show", dir, "import", "none")
-		require.Equal(t, exitNotFound, code)
+		require.Equal(t, shell.ExitNotFound, code)
 		require.Contains(t, stderr, "not in the archive")
 
 		require.NoError(t, os.Remove(filepath.Join(dir, "runs-000001.jsonl.gz")))
 		code, stdout, stderr := offline.run("archive", "list", dir, "-o", "name")
-		require.Equal(t, exitFailed, code)
+		require.Equal(t, shell.ExitFailed, code)
 		require.Equal(t, "import/bad\nimport/good\n", stdout, "the index is there")
 		require.Contains(t, stderr, "runs-000001.jsonl.gz is missing: restore it from a copy")
 	})
@@ -80,12 +81,12 @@ func TestArchiveNeedsAnEngine(t *testing.T) {
 	t.Parallel()
 	x := nowhere(t)
 	code, _, stderr := x.run("archive", "write", "d", "--url", "http://localhost:1")
-	require.Equal(t, exitUsage, code)
+	require.Equal(t, shell.ExitUsage, code)
 	require.Contains(t, stderr, "needs an engine")
 	code, _, stderr = x.run("archive", "write", "d", "--purge-after", "-1s")
-	require.Equal(t, exitUsage, code)
+	require.Equal(t, shell.ExitUsage, code)
 	require.Contains(t, stderr, "must not be negative")
 	code, _, stderr = x.run("archive", "list", filepath.Join(t.TempDir(), "none"))
-	require.NotEqual(t, exitDone, code)
+	require.NotEqual(t, shell.ExitDone, code)
 	require.Contains(t, stderr, "none")
 }

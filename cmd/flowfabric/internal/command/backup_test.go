@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/command/shell"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/internal/test/workload"
@@ -31,21 +32,21 @@ func TestBackupAndMove(t *testing.T) {
 		require.NoError(t, b.Engine.Close())
 
 		code, _, stderr := x.run("backup", "restore", file, "--url", server)
-		require.Equal(t, exitUsage, code)
+		require.Equal(t, shell.ExitUsage, code)
 		require.Contains(t, stderr, "restore "+file+" into "+server+": give --yes to do so\n")
 		require.Equal(t, written["digest"], x.lines("backup", "restore", file, "--url", server, "--yes")[0]["digest"])
 		code, _, stderr = x.run("backup", "restore", file, "--url", server, "--yes")
-		require.Equal(t, exitFailed, code)
+		require.Equal(t, shell.ExitFailed, code)
 		require.Contains(t, stderr, "the engine has data")
 
 		require.Contains(t, x.ok("move", server, to, "--prefix", prefix, "--dry-run"), "would move: keys: ")
 		code, _, stderr = x.run("move", server, to, "--prefix", prefix)
-		require.Equal(t, exitUsage, code)
+		require.Equal(t, shell.ExitUsage, code)
 		require.Contains(t, stderr, "from "+server+" to "+to+": give --yes to do so, or --dry-run to look\n")
-		require.Contains(t, x.fails(exitFailed, "move", server, to, "--prefix", prefix, "--cancel", "--yes"), "contains no engine")
+		require.Contains(t, x.fails(shell.ExitFailed, "move", server, to, "--prefix", prefix, "--cancel", "--yes"), "contains no engine")
 		require.Equal(t, written["digest"], x.lines("move", server, to, "--prefix", prefix, "--yes")[0]["digest"])
 		require.Contains(t, x.ok("move", server, to, "--prefix", prefix, "--yes"), "had been moved before")
-		require.Contains(t, x.fails(exitFailed, "move", server, to, "--prefix", prefix, "--yes", "--cancel"),
+		require.Contains(t, x.fails(shell.ExitFailed, "move", server, to, "--prefix", prefix, "--yes", "--cancel"),
 			"to "+to+": the state of the engines does not allow this: the move is complete, and ")
 		_, err := runtime.Open(t.Context(), server, runtime.OpenConfig{Prefix: prefix, AllowVolatile: true})
 		require.ErrorContains(t, err, "were moved to "+to)
@@ -65,7 +66,7 @@ func TestBackupAndMoveUsage(t *testing.T) {
 	} {
 		x := nowhere(t)
 		code, _, stderr := x.run(args...)
-		require.Equal(t, exitUsage, code, "%v: %s", args, stderr)
+		require.Equal(t, shell.ExitUsage, code, "%v: %s", args, stderr)
 		require.Contains(t, stderr, want)
 	}
 }

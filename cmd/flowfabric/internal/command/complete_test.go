@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/command/runs"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -34,7 +35,7 @@ func TestCompletion(t *testing.T) {
 			"run show ": "ask", "run show a": "ask", "run show b": "", "run show ask ": "s r2 r1", "run show ask r": "r2 r1",
 			"run logs ask s ": "gate", "run show ask/": "", "run list --flow ": "ask", "run list -o ": "table wide json jsonl yaml name",
 			"start ": "ask", "answer ask s ": "gate", "schedule show ": "", "run l": "list logs",
-			"bulk start ": strings.Join(actions, " "),
+			"bulk start ": strings.Join(runs.Actions, " "),
 		} {
 			args := strings.Split(typed, " ")
 			lines := strings.Split(strings.TrimSpace(x.ok(append([]string{"__complete"}, args...)...)), "\n")

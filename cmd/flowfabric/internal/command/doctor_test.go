@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/command/serve"
+	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/command/shell"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/connect"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
@@ -31,7 +33,7 @@ func TestDoctor(t *testing.T) {
 		require.NoError(t, err)
 
 		code, stdout, stderr := x.run("doctor")
-		require.Equal(t, exitFound, code)
+		require.Equal(t, shell.ExitFound, code)
 		require.Contains(t, stderr, "needs attention")
 		require.Contains(t, stdout, "keeper.none")
 		require.Contains(t, stdout, "run flowfabric keeper")
@@ -62,7 +64,7 @@ func TestDoctor(t *testing.T) {
 		require.Regexp(t, `index_reconciliation +1 +closed_flows 1`, stdout)
 		if b.Engine.Embedded() != nil || x.where.IsServer() {
 			code, _, _ := x.run("doctor", "--rewrite-log")
-			require.Equal(t, exitUsage, code)
+			require.Equal(t, shell.ExitUsage, code)
 		}
 	})
 }
@@ -86,7 +88,7 @@ func TestDoctorReportsEngineThatDoesNotOpen(t *testing.T) {
 			}
 			finding := func() map[string]any {
 				code, stdout, stderr := x.run("doctor", "--prefix", "doc", "-o", "json")
-				require.Equal(t, exitFound, code, stderr)
+				require.Equal(t, shell.ExitFound, code, stderr)
 				var findings []map[string]any
 				require.NoError(t, json.Unmarshal([]byte(stdout), &findings), stdout)
 				require.Len(t, findings, 1)
@@ -97,9 +99,9 @@ func TestDoctorReportsEngineThatDoesNotOpen(t *testing.T) {
 			found := finding()
 			require.Equal(t, "rights.missing", found["code"])
 			require.Contains(t, found["remedy"], "&doc:*")
-			require.Contains(t, x.fails(exitNotAllowed, "--prefix", "doc", "run", "list"), "&doc:*")
+			require.Contains(t, x.fails(shell.ExitNotAllowed, "--prefix", "doc", "run", "list"), "&doc:*")
 			login("app", "other")
-			require.Contains(t, x.fails(exitNotAllowed, "--prefix", "doc", "doctor"), "WRONGPASS")
+			require.Contains(t, x.fails(shell.ExitNotAllowed, "--prefix", "doc", "doctor"), "WRONGPASS")
 
 			empty := testserver.Start(t, testserver.Options{Kind: kind, Args: []string{"replicaof " + at.Hostname() + " 1"}})
 			x.where.URL = empty.URL()
@@ -120,7 +122,7 @@ func TestRepairsAreKeeperTasks(t *testing.T) {
 	for _, task := range b.KeeperTasks() {
 		names = append(names, task.Name)
 	}
-	require.Subset(t, names, Repairs)
+	require.Subset(t, names, serve.Repairs)
 }
 
 // The doctor makes a server rewrite its log, and reports one that has not since its start.

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/command/shell"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/connect"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -65,5 +66,5 @@ func TestOutputEscapesControlCharacters(t *testing.T) {
 		require.NotEmpty(t, stderr)
 	}
 	x.open = func(context.Context, connect.Where) (*connect.Session, error) { return nil, errors.New(nasty) }
-	requireHarmless(t, x.fails(exitFailed, "run", "list"))
+	requireHarmless(t, x.fails(shell.ExitFailed, "run", "list"))
 }

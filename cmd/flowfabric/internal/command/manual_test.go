@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/command/manual"
 )
 
 var update = flag.Bool("update", false, "write the pages of the commands and the transcript anew")
@@ -16,7 +18,7 @@ var update = flag.Bool("update", false, "write the pages of the commands and the
 func TestCommandPagesAreCurrent(t *testing.T) {
 	t.Parallel()
 	const dir = "../../../../docs/reference/command"
-	pages := MarkdownPages(Tree())
+	pages := manual.MarkdownPages(Tree())
 	if *update {
 		require.NoError(t, os.RemoveAll(dir))
 		require.NoError(t, os.MkdirAll(dir, 0o755))

@@ -9,6 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/command/shell"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 )
 
@@ -22,8 +23,8 @@ func TestMCP(t *testing.T) {
 	ctx, stop := context.WithCancel(enginetest.Context(t))
 	ended := make(chan int, 1)
 	go func() {
-		a := App{Stdin: fromModel, Stdout: toModel, Stderr: io.Discard, Env: x.environment, Open: x.open}
-		ended <- a.Run(ctx, []string{"mcp"})
+		a := shell.App{Stdin: fromModel, Stdout: toModel, Stderr: io.Discard, Env: x.environment, Open: x.open}
+		ended <- Run(ctx, a, []string{"mcp"})
 		_ = toModel.Close()
 	}()
 	client := mcp.NewClient(&mcp.Implementation{Name: "test"}, nil)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/command/shell"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/serverstore"
@@ -52,7 +53,7 @@ func TestOperatorRepairsFailedRun(t *testing.T) {
 		execution := x.lines("execution", "list", "--state", "waiting_children")[0]
 		require.Equal(t, "load", execution["kind"])
 		require.Contains(t, x.ok("execution", "show", execution["id"].(string)), "blocked_by_dependencies")
-		require.Contains(t, x.fails(exitFound, "flow", "check", "--open"), "problems: 2")
+		require.Contains(t, x.fails(shell.ExitFound, "flow", "check", "--open"), "problems: 2")
 		require.Equal(t, "activity_missing", func() any {
 			_, stdout, _ := x.run("flow", "check", "--open", "--columns", "code", "--no-headers")
 			return strings.Fields(stdout)[0]
@@ -76,10 +77,10 @@ func TestOperatorRepairsFailedRun(t *testing.T) {
 		require.Len(t, x.lines("flow", "show", "import")[0]["history"], 1)
 		x.ok("flow", "check", "import")
 		require.Contains(t, x.ok("worker", "list"), "running")
-		require.Contains(t, x.fails(exitNotFound, "worker", "drain", "nobody", "--yes"), "drain worker nobody: there is no live worker of this instance\n")
+		require.Contains(t, x.fails(shell.ExitNotFound, "worker", "drain", "nobody", "--yes"), "drain worker nobody: there is no live worker of this instance\n")
 
 		x.ok("lane", "resume", "default")
-		require.Contains(t, x.fails(exitRunFailed, "run", "wait", "import/monday"), "at node load")
+		require.Contains(t, x.fails(shell.ExitRunFailed, "run", "wait", "import/monday"), "at node load")
 		_, err = run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunFailed)
 		found := x.lines("run", "list", "--state", "failed", "--tag", "customer.id=7", "--tag", "team.name=census", "--since", "1h")
@@ -117,13 +118,13 @@ func TestOperatorRepairsFailedRun(t *testing.T) {
 		require.Equal(t, "\"ok\"\n", x.ok("run", "result", "import", "monday"))
 		require.Contains(t, x.ok("run", "show", "import", "monday"), "run again 1 time,")
 		require.Contains(t, x.ok("run", "watch", "import", "monday"), "flow_success")
-		require.Contains(t, x.fails(exitUsage, "run", "purge", "import", "monday"), "--yes")
+		require.Contains(t, x.fails(shell.ExitUsage, "run", "purge", "import", "monday"), "--yes")
 		require.Contains(t, x.ok("run", "purge", "import", "monday", "--dry-run"), "would purge run monday")
 		require.Len(t, x.lines("run", "list"), 1)
 		x.ok("run", "purge", "import", "monday", "-y")
 		require.Empty(t, x.lines("run", "list"))
-		require.Contains(t, x.fails(exitNotFound, "run", "show", "import", "monday"), "no such run")
-		x.fails(exitNotFound, "run", "purge", "import", "monday", "--dry-run")
+		require.Contains(t, x.fails(shell.ExitNotFound, "run", "show", "import", "monday"), "no such run")
+		x.fails(shell.ExitNotFound, "run", "purge", "import", "monday", "--dry-run")
 	})
 }
 
@@ -163,14 +164,14 @@ func TestWaitsAndCancels(t *testing.T) {
 		require.Equal(t, "accepted, but it does not count for the wait\n", x.ok("signal", "no", "approve", "b", "answer", "--payload", `"x"`))
 		require.Equal(t, "no", x.lines("wait", "signals", "approve", "b", x.lines("inbox", "approve", "b")[0]["id"].(string))[0]["name"])
 		require.Equal(t, "resumed\n", x.ok("answer", "approve", "b", "--payload", `"done"`))
-		require.Contains(t, x.fails(exitNotFound, "answer", "approve", "b", "--payload", `"done"`), "run b of flow approve has no open wait\n")
-		require.Contains(t, x.fails(exitNotFound, "answer", "approve", "b", "answer", "--payload", `"done"`), `no open wait at node "answer"`)
+		require.Contains(t, x.fails(shell.ExitNotFound, "answer", "approve", "b", "--payload", `"done"`), "run b of flow approve has no open wait\n")
+		require.Contains(t, x.fails(shell.ExitNotFound, "answer", "approve", "b", "answer", "--payload", `"done"`), `no open wait at node "answer"`)
 		id := x.lines("inbox", "approve", "c")[0]["id"].(string)
 		x.ok("wait", "cancel", "approve", "c", id, "--dry-run")
 		x.ok("wait", "cancel", "approve", "c", "answer", "--dry-run")
 		require.Empty(t, x.lines("wait", "signals", "approve", "c", "answer"))
 		require.Len(t, x.lines("wait", "signals", "approve", "b", "answer"), 2, "a closed wait")
-		x.fails(exitNotFound, "wait", "resume", "approve", "c", "nothing", "--payload", "1")
+		x.fails(shell.ExitNotFound, "wait", "resume", "approve", "c", "nothing", "--payload", "1")
 		x.ok("wait", "resume", "approve", "c", "answer", "--payload", `"by hand"`)
 		require.Empty(t, x.lines("inbox"))
 	})
@@ -188,7 +189,7 @@ func TestAnswer(t *testing.T) {
 			_, err = runtime.Start(ctx, x.b.Client, def, "in", runtime.WithID(id))
 			require.NoError(t, err)
 		}
-		require.Contains(t, x.fails(exitUsage, "answer", "release/a", "--payload", "{}"), "--signal: approve, reject")
+		require.Contains(t, x.fails(shell.ExitUsage, "answer", "release/a", "--payload", "{}"), "--signal: approve, reject")
 		for _, want := range []string{"resumed\n", "duplicate\n"} {
 			require.Equal(t, want, x.ok("answer", "release/a", "gate", "--approve", "--idempotency-key", "k"))
 		}
@@ -267,7 +268,7 @@ func TestTimersAndTurns(t *testing.T) {
 		require.Contains(t, x.ok("run", "turns", "patient", "r", "loop"), "succeeded")
 		require.Len(t, x.lines("audit", "--action", "move_timer"), 2)
 		require.Len(t, x.lines("audit", "--action", "skip_timer"), 1)
-		require.Contains(t, x.fails(exitFailed, "timer", "patient", "r", "nap", "--skip"), "the node does not sleep")
+		require.Contains(t, x.fails(shell.ExitFailed, "timer", "patient", "r", "nap", "--skip"), "the node does not sleep")
 		b.Settle(t)
 	})
 }
@@ -287,7 +288,7 @@ func TestBulk(t *testing.T) {
 		require.Equal(t, 2.0, preview["runs"])
 		require.Len(t, preview["sample"], 2)
 		require.Contains(t, x.ok("bulk", "start", "cancel", "--flow", "import", "--dry-run"), "2 runs")
-		require.Contains(t, x.fails(exitUsage, "bulk", "start", "cancel", "--flow", "import"), "--yes")
+		require.Contains(t, x.fails(shell.ExitUsage, "bulk", "start", "cancel", "--flow", "import"), "--yes")
 		for range 2 {
 			x.ok("bulk", "start", "cancel", "--flow", "import", "--id", "clean", "--reason", "enough", "-y")
 		}
@@ -308,8 +309,8 @@ func TestBulk(t *testing.T) {
 		x.ok("bulk", "start", "priority", "--priority", "3", "--rate", "1", "--most", "5", "--state", "running", "--id", "p", "-y")
 		x.ok("bulk", "stop", "p")
 		require.Contains(t, x.ok("bulk", "list"), "priority 3")
-		x.fails(exitNotFound, "bulk", "show", "nobody")
-		require.Contains(t, x.fails(exitUsage, "bulk", "start", "priority", "--priority", "-1", "--flow", "x", "-y"), "must be 0 to")
+		x.fails(shell.ExitNotFound, "bulk", "show", "nobody")
+		require.Contains(t, x.fails(shell.ExitUsage, "bulk", "start", "priority", "--priority", "-1", "--flow", "x", "-y"), "must be 0 to")
 	})
 }
 
@@ -321,9 +322,9 @@ func TestSchedules(t *testing.T) {
 		flow.Return(f, flow.Node(f, "make", act, f.Input()))
 		def, err := f.Build()
 		require.NoError(t, err)
-		require.Contains(t, x.fails(exitNotFound, "schedule", "create", "nightly", "report", "--every", "1h", "--input", `"a"`), `the flow is not published`)
+		require.Contains(t, x.fails(shell.ExitNotFound, "schedule", "create", "nightly", "report", "--every", "1h", "--input", `"a"`), `the flow is not published`)
 		require.NoError(t, x.b.Client.Publish(ctx, runtime.Publication{Flow: def}))
-		require.Contains(t, x.fails(exitUsage, "schedule", "create", "nightly", "report", "--every", "1h", "--input", "7"), "string")
+		require.Contains(t, x.fails(shell.ExitUsage, "schedule", "create", "nightly", "report", "--every", "1h", "--input", "7"), "string")
 		require.Contains(t, x.ok("schedule", "create", "nightly", "report", "--cron", "0 3 * * *", "--time-zone", "Europe/Berlin", "--input", `"a"`), "0 3 * * * Europe/Berlin")
 		require.Equal(t, 3, strings.Count(x.ok("schedule", "next", "nightly", "--count", "3", "-o", "name"), "\n"))
 		require.Contains(t, x.ok("schedule", "edit", "nightly", "--every", "1h", "--overlap", "queue"), "every 1h0m0s, overlap queue")
@@ -332,7 +333,7 @@ func TestSchedules(t *testing.T) {
 		x.ok("schedule", "resume", "nightly")
 		require.Equal(t, "2 times\n", x.ok("schedule", "backfill", "nightly", "--from", "2026-01-01T00:30:00Z", "--until", "2026-01-01T02:30:00Z"))
 		require.Equal(t, "1 time\n", x.ok("schedule", "backfill", "nightly", "--from", "2026-01-01T02:30:00Z", "--until", "2026-01-01T03:30:00Z"))
-		future := x.fails(exitUsage, "schedule", "backfill", "nightly", "--from", "2026-01-01T00:30:00Z", "--until", "2126-01-01T03:30:00Z")
+		future := x.fails(shell.ExitUsage, "schedule", "backfill", "nightly", "--from", "2026-01-01T00:30:00Z", "--until", "2126-01-01T03:30:00Z")
 		require.Contains(t, future, "must have passed")
 		require.NotContains(t, future, "no time in the interval")
 		x.b.Keeper(t)
@@ -342,7 +343,7 @@ func TestSchedules(t *testing.T) {
 		x.ok("schedule", "show", "nightly")
 		x.ok("schedule", "delete", "nightly", "--dry-run")
 		x.ok("schedule", "delete", "nightly", "--yes")
-		x.fails(exitNotFound, "schedule", "show", "nightly")
+		x.fails(shell.ExitNotFound, "schedule", "show", "nightly")
 	})
 }
 
@@ -355,12 +356,12 @@ func TestLimitsAndBudgets(t *testing.T) {
 		require.Contains(t, x.ok("limit", "show", "crm"), "10 per 1s", "settings that are not given stay")
 		x.ok("limit", "set", "crm", "--at-most", "0")
 		require.NotContains(t, x.ok("limit", "show", "crm"), "10 per")
-		require.Contains(t, x.fails(exitUsage, "limit", "set", "crm", "--at-once", "0"), "limit reset")
+		require.Contains(t, x.fails(shell.ExitUsage, "limit", "set", "crm", "--at-once", "0"), "limit reset")
 		x.ok("limit", "reset", "crm")
-		x.fails(exitNotFound, "limit", "reset", "nothing")
-		x.fails(exitNotFound, "budget", "delete", "nothing", "--yes")
-		x.fails(exitNotFound, "budget", "show", "llm")
-		x.fails(exitNotFound, "budget", "set", "llm", "--effect", "block")
+		x.fails(shell.ExitNotFound, "limit", "reset", "nothing")
+		x.fails(shell.ExitNotFound, "budget", "delete", "nothing", "--yes")
+		x.fails(shell.ExitNotFound, "budget", "show", "llm")
+		x.fails(shell.ExitNotFound, "budget", "set", "llm", "--effect", "block")
 		x.ok("activity", "pause", "mail", "--reason", "quiet")
 		require.Equal(t, "activity mail\n", x.ok("lane", "pauses", "-o", "name"))
 		x.ok("activity", "resume", "mail")
@@ -368,7 +369,7 @@ func TestLimitsAndBudgets(t *testing.T) {
 		require.Contains(t, x.ok("keeper", "tasks"), "index_reconciliation")
 		require.Contains(t, x.ok("keeper", "run", "index_reconciliation"), "done")
 		require.NotContains(t, x.ok("keeper", "run", "retention"), "null")
-		x.fails(exitNotFound, "keeper", "run", "nonsense")
+		x.fails(shell.ExitNotFound, "keeper", "run", "nonsense")
 	})
 }
 
@@ -406,7 +407,7 @@ func TestBudgetSetKeepsOtherSettings(t *testing.T) {
 
 		_, _, stderr := x.run("budget", "set", "new", "--hard", "usd=1")
 		require.Contains(t, stderr, "The budget did not exist")
-		require.Contains(t, x.fails(exitUsage, "budget", "set", "new", "--effect", "explode"), "none of fail, block and cancel")
+		require.Contains(t, x.fails(shell.ExitUsage, "budget", "set", "new", "--effect", "explode"), "none of fail, block and cancel")
 	})
 }
 
@@ -423,8 +424,8 @@ func TestForkDiffExport(t *testing.T) {
 		x.b.Worker(t, []activity.Handler{act})
 		require.Equal(t, "12\n", x.ok("start", "twice", "--id", "a", "--input", "3", "--wait"))
 		require.Equal(t, "a\n", x.ok("start", "twice", "--id", "a", "--input", "3"), "the same again is the same run")
-		require.Contains(t, x.fails(exitFailed, "start", "twice", "--id", "a", "--input", "4"), "run")
-		require.Contains(t, x.fails(exitUsage, "start", "twice", "--input", `"x"`), "integer")
+		require.Contains(t, x.fails(shell.ExitFailed, "start", "twice", "--id", "a", "--input", "4"), "run")
+		require.Contains(t, x.fails(shell.ExitUsage, "start", "twice", "--input", `"x"`), "integer")
 		require.Equal(t, "b\n", x.ok("run", "fork", "twice", "a", "--id", "b", "--result", "first=5"))
 		require.Equal(t, "10\n", x.ok("run", "result", "twice/b", "--wait"))
 		require.Contains(t, x.ok("run", "diff", "twice", "a", "b"), "the results differ")
@@ -436,10 +437,10 @@ func TestForkDiffExport(t *testing.T) {
 		require.Contains(t, x.ok("run", "show", "twice", "b"), `fork of run "a"`)
 		require.Contains(t, x.ok("run", "export", "twice", "a"), `"flow":"twice"`)
 		require.Contains(t, x.ok("run", "graph", "twice", "a", "--graph", "dot"), "digraph")
-		x.fails(exitNotFound, "run", "diff", "twice", "a", "nobody")
+		x.fails(shell.ExitNotFound, "run", "diff", "twice", "a", "nobody")
 		require.Empty(t, x.lines("flow", "diff", "twice", "twice"))
 		x.ok("flow", "withdraw", "twice", "--yes")
-		x.fails(exitNotFound, "flow", "show", "twice")
+		x.fails(shell.ExitNotFound, "flow", "show", "twice")
 		x.ok("start", "--help")
 	})
 }
@@ -452,11 +453,11 @@ func TestTokens(t *testing.T) {
 		require.Len(t, list, 1)
 		require.Equal(t, "ann", list[0]["name"])
 		require.NotContains(t, x.ok("token", "list", "-o", "json"), text)
-		x.fails(exitFailed, "token", "create", "ann")
-		x.fails(exitUsage, "token", "create", "bob", "--role", "king")
+		x.fails(shell.ExitFailed, "token", "create", "ann")
+		x.fails(shell.ExitUsage, "token", "create", "bob", "--role", "king")
 		x.ok("token", "delete", "ann", "--yes")
 		require.Empty(t, x.lines("token", "list"))
-		x.fails(exitNotFound, "token", "delete", "ann", "--dry-run")
+		x.fails(shell.ExitNotFound, "token", "delete", "ann", "--dry-run")
 	})
 }
 
@@ -478,7 +479,7 @@ func TestSessions(t *testing.T) {
 		x.ok("session", "delete", id, "--dry-run")
 		x.ok("session", "delete", id, "--yes")
 		require.Len(t, x.lines("session", "list"), 1)
-		x.fails(exitNotFound, "session", "delete", id, "--dry-run")
+		x.fails(shell.ExitNotFound, "session", "delete", id, "--dry-run")
 		require.Len(t, x.lines("audit", "--action", "delete_session", "--name", "ann"), 1)
 	})
 }

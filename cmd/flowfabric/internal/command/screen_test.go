@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/command/shell"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -61,9 +62,9 @@ func (v *viewer) until(t *testing.T, text string) string {
 // onTerminal runs a command in a terminal; the channel has its exit code.
 func (x terminal) onTerminal(program *os.File, args ...string) <-chan int {
 	ended := make(chan int, 1)
-	a := App{Stdin: program, Stdout: program, Stderr: program, Env: x.environment, Open: x.open}
+	a := shell.App{Stdin: program, Stdout: program, Stderr: program, Env: x.environment, Open: x.open}
 	ctx := enginetest.Context(x.t)
-	go func() { ended <- a.Run(ctx, args) }()
+	go func() { ended <- Run(ctx, a, args) }()
 	return ended
 }
 
@@ -128,7 +129,7 @@ func TestDestructiveCommandAsksOnTerminal(t *testing.T) {
 	for answer, want := range map[string]struct {
 		code int
 		text string
-	}{"no\n": {exitFailed, "nothing was changed"}, "y\n": {exitDone, "cancelled"}} {
+	}{"no\n": {shell.ExitFailed, "nothing was changed"}, "y\n": {shell.ExitDone, "cancelled"}} {
 		program, person := newPTY(t, 80, 24)
 		ended := x.onTerminal(program, "run", "cancel", "ask/r")
 		person.until(t, "Really cancel run r of flow ask? [y/N] ")
@@ -137,16 +138,4 @@ func TestDestructiveCommandAsksOnTerminal(t *testing.T) {
 		person.until(t, want.text)
 		require.Equal(t, want.code, <-ended)
 	}
-}
-
-// A picture that is higher than the terminal is cut.
-func TestScreenCutsPictureToTerminal(t *testing.T) {
-	t.Parallel()
-	var out strings.Builder
-	s := &screen{to: &out, size: func() (int, int) { return 10, 4 }}
-	require.NoError(t, s.draw([]string{"one", "two", "three", "four", "a line that is too long"}))
-	require.Equal(t, "\r\x1b[Jone\r\ntwo\r\n… 3 more…\r\n", out.String())
-	out.Reset()
-	require.NoError(t, s.draw([]string{"\x1b[2Jx"}))
-	require.Equal(t, "\x1b[3A\r\x1b[J\\x1b[2Jx\r\n", out.String())
 }

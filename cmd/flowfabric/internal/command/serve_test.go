@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/command/serve"
+	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/command/shell"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/connect"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -22,8 +24,8 @@ func serveUntilEnd(t *testing.T, env map[string]string, args ...string) string {
 	ctx, stop := context.WithCancel(enginetest.Context(t))
 	read, write := io.Pipe()
 	ended := make(chan int)
-	a := App{Stdin: strings.NewReader(""), Stdout: write, Stderr: io.Discard, Env: func(name string) string { return env[name] }}
-	go func() { defer close(ended); defer write.Close(); ended <- a.Run(ctx, args) }()
+	a := shell.App{Stdin: strings.NewReader(""), Stdout: write, Stderr: io.Discard, Env: func(name string) string { return env[name] }}
+	go func() { defer close(ended); defer write.Close(); ended <- Run(ctx, a, args) }()
 	reader := bufio.NewReader(read)
 	line, err := reader.ReadString('\n')
 	require.NoError(t, err)
@@ -62,22 +64,22 @@ func TestServerWithTokens(t *testing.T) {
 	const admin = "an-admin-token-of-the-test"
 	dir := "embedded:" + t.TempDir()
 	b := serveDirectory(t, dir)
-	address := serveUntilEnd(t, map[string]string{adminTokenVariable: admin}, "server", "--url", b, "--tokens", "--keeper", "--listen", "127.0.0.1:0")
+	address := serveUntilEnd(t, map[string]string{serve.AdminTokenVariable: admin}, "server", "--url", b, "--tokens", "--keeper", "--listen", "127.0.0.1:0")
 	caller := func(token string, args ...string) (int, string, string) {
 		var out, errs strings.Builder
 		env := map[string]string{"FLOWFABRIC_URL": address, "FLOWFABRIC_TOKEN": token}
-		a := App{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Env: func(name string) string { return env[name] }}
-		code := a.Run(enginetest.Context(t), args)
+		a := shell.App{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Env: func(name string) string { return env[name] }}
+		code := Run(enginetest.Context(t), a, args)
 		return code, out.String(), errs.String()
 	}
 	code, _, _ := caller("", "run", "list")
-	require.Equal(t, exitNotAllowed, code)
+	require.Equal(t, shell.ExitNotAllowed, code)
 	code, token, stderr := caller(admin, "token", "create", "ann", "--role", "viewer")
 	require.Zero(t, code, stderr)
 	code, _, _ = caller(strings.TrimSpace(token), "run", "list")
 	require.Zero(t, code)
 	code, _, stderr = caller(strings.TrimSpace(token), "lane", "pause", "x")
-	require.Equal(t, exitNotAllowed, code)
+	require.Equal(t, shell.ExitNotAllowed, code)
 	require.Contains(t, stderr, "operate")
 }
 
@@ -87,8 +89,8 @@ func serveDirectory(t *testing.T, url string) string {
 	ctx, stop := context.WithCancel(t.Context())
 	read, write := io.Pipe()
 	ended := make(chan int)
-	a := App{Stdin: strings.NewReader(""), Stdout: write, Stderr: io.Discard, Env: func(string) string { return "" }}
-	go func() { ended <- a.Run(ctx, []string{"dev", "--url", url, "--listen", "127.0.0.1:0"}); write.Close() }()
+	a := shell.App{Stdin: strings.NewReader(""), Stdout: write, Stderr: io.Discard, Env: func(string) string { return "" }}
+	go func() { ended <- Run(ctx, a, []string{"dev", "--url", url, "--listen", "127.0.0.1:0"}); write.Close() }()
 	_, err := bufio.NewReader(read).ReadString('\n')
 	require.NoError(t, err)
 	stop()
@@ -125,8 +127,8 @@ func TestServerReadsTheEnvironment(t *testing.T) {
 	})
 	var errs strings.Builder
 	env := map[string]string{"FF_HOST": "localhost", "FF_PORT": "many"}
-	a := App{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: &errs, Env: func(name string) string { return env[name] }}
-	require.Equal(t, exitUsage, a.Run(t.Context(), []string{"server"}))
+	a := shell.App{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: &errs, Env: func(name string) string { return env[name] }}
+	require.Equal(t, shell.ExitUsage, Run(t.Context(), a, []string{"server"}))
 	require.Contains(t, errs.String(), "FF_PORT must be a number")
 }
 
@@ -135,7 +137,7 @@ func TestServeRefusesInvalidConfig(t *testing.T) {
 	t.Parallel()
 	x := nowhere(t)
 	x.where.URL = ""
-	require.Contains(t, x.fails(exitUsage, "server"), "no engine is named")
-	x.fails(exitUsage, "keeper")
-	x.fails(exitUsage, "--url", "embedded:"+t.TempDir(), "dev", "--listen", "0.0.0.0:0")
+	require.Contains(t, x.fails(shell.ExitUsage, "server"), "no engine is named")
+	x.fails(shell.ExitUsage, "keeper")
+	x.fails(shell.ExitUsage, "--url", "embedded:"+t.TempDir(), "dev", "--listen", "0.0.0.0:0")
 }

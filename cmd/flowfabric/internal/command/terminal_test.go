@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/command/shell"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/connect"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -19,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if os.Getenv(actVariable) != "" {
-		os.Exit(App{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}.Run(context.Background(), os.Args[1:]))
+		os.Exit(Run(context.Background(), shell.App{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}, os.Args[1:]))
 	}
 	enginetest.Main(m)
 }
@@ -79,8 +80,8 @@ func (x terminal) environment(name string) string {
 func (x terminal) runWith(stdin string, args ...string) (code int, stdout, stderr string) {
 	x.t.Helper()
 	var out, errs bytes.Buffer
-	a := App{Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errs, Env: x.environment, Open: x.open}
-	code = a.Run(enginetest.Context(x.t), args)
+	a := shell.App{Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errs, Env: x.environment, Open: x.open}
+	code = Run(enginetest.Context(x.t), a, args)
 	return code, out.String(), errs.String()
 }
 
@@ -123,7 +124,7 @@ func nowhere(t *testing.T) terminal {
 	t.Helper()
 	return terminal{t: t, where: connect.Where{URL: "valkey://engine"}, open: func(context.Context, connect.Where) (*connect.Session, error) {
 		t.Error("the engine is opened")
-		return nil, errUsage
+		return nil, shell.ErrUsage
 	}}
 }
 

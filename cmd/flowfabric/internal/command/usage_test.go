@@ -6,13 +6,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/command/manual"
+	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/command/shell"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/connect"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/spf13/cobra"
 )
 
 // Senseless calls are refused before anything is opened, with the reason.
@@ -56,17 +58,17 @@ func TestUsage(t *testing.T) {
 		if strings.HasPrefix(c.args, "acl a") && strings.Contains(c.args, "\u00a0") {
 			code, stdout, stderr = x.run("acl", "a b")
 		}
-		require.Equal(t, exitUsage, code, "%s: %s%s", c.args, stdout, stderr)
+		require.Equal(t, shell.ExitUsage, code, "%s: %s%s", c.args, stdout, stderr)
 		require.Contains(t, stderr, c.want, c.args)
 		require.True(t, strings.HasPrefix(stderr, "flowfabric: "), c.args)
 		require.Contains(t, stderr, "Try flowfabric", c.args)
 		x = nowhere(t)
 	}
 	x.where.URL = ""
-	require.Contains(t, x.fails(exitUsage, "run", "list"), "no engine or server is named")
+	require.Contains(t, x.fails(shell.ExitUsage, "run", "list"), "no engine or server is named")
 	x.where.URL = "nonsense://"
 	x.open = connect.Open
-	x.fails(exitUsage, "run", "list")
+	x.fails(shell.ExitUsage, "run", "list")
 }
 
 // A command creates no engine: without one it fails and does not change the directory.
@@ -77,7 +79,7 @@ func TestCommandsCreateNoEngine(t *testing.T) {
 		for _, args := range [][]string{{"run", "list"}, {"run", "show", "f", "r"}, {"lane", "pause", "x"}, {"keeper"}} {
 			x := terminal{t: t, where: connect.Where{URL: "embedded:" + dir}, open: connect.Open}
 			code, stdout, stderr := x.run(args...)
-			require.Equal(t, exitFailed, code, "%v", args)
+			require.Equal(t, shell.ExitFailed, code, "%v", args)
 			require.Contains(t, stderr, "contains no engine")
 			require.Empty(t, stdout)
 		}
@@ -110,7 +112,7 @@ func TestFailedListPrintsNoHeader(t *testing.T) {
 	require.NoError(t, b.Engine.Close())
 	for _, args := range [][]string{{"run", "list"}, {"execution", "list"}, {"lane", "list"}, {"lane", "pauses"}} {
 		code, stdout, _ := x.run(args...)
-		require.Equal(t, exitFailed, code, "%v", args)
+		require.Equal(t, shell.ExitFailed, code, "%v", args)
 		require.Empty(t, stdout, "%v", args)
 	}
 }
@@ -140,11 +142,11 @@ func TestHelpShowsNoPassword(t *testing.T) {
 }
 
 // Every operation of the API has a command, and every command of operations names them.
-func TestEveryOperationHasACommand(t *testing.T) {
+func TestEveryOperationHasA(t *testing.T) {
 	t.Parallel()
 	called := map[string]bool{}
-	visit(Tree(), func(c *cobra.Command) {
-		for name := range strings.FieldsSeq(c.Annotations[operationsKey]) {
+	manual.Visit(Tree(), func(c *cobra.Command) {
+		for name := range strings.FieldsSeq(c.Annotations[shell.OperationsKey]) {
 			called[name] = true
 			op, ok := httpapi.Find(name)
 			require.True(t, ok, name)
@@ -173,8 +175,8 @@ func TestProfiles(t *testing.T) {
 	env := map[string]string{"XDG_CONFIG_HOME": dir}
 	run := func(args ...string) (int, string, string) {
 		var out, errs strings.Builder
-		a := App{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Env: func(name string) string { return env[name] }}
-		code := a.Run(t.Context(), args)
+		a := shell.App{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Env: func(name string) string { return env[name] }}
+		code := Run(t.Context(), a, args)
 		return code, out.String(), errs.String()
 	}
 	ok := func(args ...string) string {
@@ -184,7 +186,7 @@ func TestProfiles(t *testing.T) {
 		return stdout
 	}
 	code, _, stderr := run("run", "list")
-	require.Equal(t, exitUsage, code)
+	require.Equal(t, shell.ExitUsage, code)
 	require.Contains(t, stderr, "--profile")
 	ok("profile", "set", "here", "--url", "embedded:"+filepath.Join(dir, "e"), "--prefix", "x", "--actor", "ann", "-o", "jsonl")
 	ok("profile", "set", "there", "--url", "https://me:secret@flows.example.com", "--token-file", filepath.Join(dir, "missing"))
@@ -193,7 +195,7 @@ func TestProfiles(t *testing.T) {
 	require.NotContains(t, list, "secret")
 	require.Contains(t, ok("info"), `"name":"ann"`, "the first profile is the default one, with its output")
 	code, _, stderr = run("--profile", "there", "info")
-	require.Equal(t, exitUsage, code)
+	require.Equal(t, shell.ExitUsage, code)
 	require.Contains(t, stderr, "missing")
 	ok("profile", "use", "there")
 	ok("--profile", "here", "info")
@@ -201,12 +203,12 @@ func TestProfiles(t *testing.T) {
 	ok("info")
 	env["FLOWFABRIC_URL"] = "embedded:" + filepath.Join(dir, "missing")
 	code, _, _ = run("info")
-	require.Equal(t, exitFailed, code, "the environment wins over the default profile")
+	require.Equal(t, shell.ExitFailed, code, "the environment wins over the default profile")
 	ok("--profile", "here", "info", "-o", "yaml")
 	delete(env, "FLOWFABRIC_PROFILE")
 	ok("profile", "delete", "there")
 	code, _, _ = run("profile", "use", "there")
-	require.Equal(t, exitUsage, code)
+	require.Equal(t, shell.ExitUsage, code)
 	require.Equal(t, "here\n", ok("profile", "list", "-o", "name"))
 	info, err := os.Stat(filepath.Join(dir, "flowfabric", "config.yaml"))
 	require.NoError(t, err)

@@ -1,0 +1,3 @@
+// Package deploy has the commands for deployments: accounts, secrets, the audit log, archives, backups, moves and
+// profiles.
+package deploy
