@@ -83,7 +83,7 @@ func (f *Feed) Events(ctx context.Context) iter.Seq2[fabrictype.FeedEvent, error
 // Failures yields the failure of each run that fails or expires, and of each cancelled run of which a node with
 // flow.Finally has failed, out of the events of such runs; others are skipped. It waits for events until waiting ends,
 // and reads the failures of those that have come until reading ends. If a run was run again or purged since, or could
-// not be read, the failure has the data of the event. Errors are those of Events, with a nil failure.
+// not be read, the failure has the data of the event. Errors are the errors of Events, with a nil failure.
 func (f *Feed) Failures(
 	waiting, reading context.Context, submitter *submit.Submitter,
 ) iter.Seq2[*submit.RunFailure, error] {
