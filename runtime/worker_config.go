@@ -88,7 +88,8 @@ type WorkerConfig struct {
 	// keeper.missing. Defaults to false.
 	NoKeeper bool
 
-	// failureHold is how long a worker keeps OnRunFailed without renewal, for tests. Defaults to failureHookHold.
+	// failureHold is how long a worker keeps OnRunFailed without renewal, for tests. Defaults to the time of package
+	// failurehook.
 	failureHold time.Duration
 	// sweep is the interval at which the worker searches for work without a message, for tests. Defaults by the kind of
 	// engine.
