@@ -59,7 +59,7 @@ func newFailureHook(e *Engine, config WorkerConfig, holder enginecore.WorkerInst
 	}
 	return &failureHook{
 		client: client, name: cmp.Or(config.Name, defaultWorkerName), holder: holder, call: config.OnRunFailed,
-		hold: cmp.Or(config.failureHold, hold),
+		hold: cmp.Or(e.session.Intervals.FailureHold, hold),
 	}, nil
 }
 
