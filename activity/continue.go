@@ -16,7 +16,7 @@ import (
 //		return Report{}, activity.ContinueAsNew(c) // c is the input of the next call
 //	}
 //
-// The state must have the type of the function's input, and at most MaxStep bytes in the activity's codec; otherwise
+// The state must have the type of the function's input, and at most 1 MiB in the activity's codec; otherwise
 // the node fails without a retry. Forgetting and state are recorded in one atomic step: a lost worker neither repeats a
 // step of a past generation nor loses the state. Each generation has the retries and the timeouts of the activity;
 // Generation and Node.Generation of package runtime count them. The deadline of the run bounds all of them

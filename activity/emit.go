@@ -8,14 +8,11 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 )
 
-// MaxFrame is the largest payload of a frame, in bytes.
-const MaxFrame = activitycontext.MaxFrame
-
 // Frame is an entry of an attempt's output stream.
 type Frame struct {
 	// Kind is a name by the rule of the package.
 	Kind string
-	// Payload is stored as it is if it is a []byte, else as JSON; at most MaxFrame bytes.
+	// Payload is stored as it is if it is a []byte, else as JSON; at most 64 KiB.
 	Payload any
 	// Encoding names the encoding of a payload of type []byte for its readers, such as "utf8": at most 64 bytes without
 	// control characters. Defaults to "bytes". It must be empty for other payloads, which are "json".

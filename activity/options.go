@@ -9,9 +9,6 @@ import (
 // DefaultLane is the lane of activities and nodes that name none.
 const DefaultLane = activityspec.DefaultLane
 
-// MaxPriority is the highest priority; the lowest, and the default, is 0.
-const MaxPriority = activityspec.MaxPriority
-
 // Option configures an activity in New: Alias, WithCodec, and every ExecutionOption. Err of the activity reports
 // invalid values.
 type Option interface {
@@ -105,7 +102,7 @@ func Lane(name string) ExecutionOption {
 	return set(func(o *activityspec.Options) { o.Lane = name })
 }
 
-// Priority orders the executions of a lane, from 0 (the default) to MaxPriority, higher first. To prevent starvation,
+// Priority orders the executions of a lane, from 0 (the default) to 9,000, higher first. To prevent starvation,
 // every eighth claim from a lane of a partition with waiting priorities takes the node that was created first.
 func Priority(p int) ExecutionOption {
 	return set(func(o *activityspec.Options) { o.Priority = p })

@@ -8,9 +8,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
-// MaxLiveValue is the largest encoded live value: 16 KiB. The 16 values that a node may have are together at most 64
+// maxLiveValue is the largest encoded live value: 16 KiB. The 16 values that a node may have are together at most 64
 // KiB.
-const MaxLiveValue = 16 << 10
+const maxLiveValue = 16 << 10
 
 // ErrLiveValue matches, by errors.Is, the errors of Publish about a key or a value that cannot be published.
 var ErrLiveValue = SentinelError("flowfabric.live_value", "bad live value")
@@ -25,7 +25,7 @@ var ErrLiveValue = SentinelError("flowfabric.live_value", "bad live value")
 // percentage.
 //
 // The error matches ErrLiveValue for a key that is not a name (see the package), a value without JSON form or larger
-// than MaxLiveValue, and when the node has too many values; it is not retried then, if the function returns it. In
+// than 16 KiB, and when the node has too many values; it is not retried then, if the function returns it. In
 // contract mode it matches runtime.ErrNotInContract. When ctx has ended, it is the cause. Outside a worker Publish only
 // checks.
 func Publish(ctx context.Context, key string, value any) error {
@@ -39,9 +39,9 @@ func Publish(ctx context.Context, key string, value any) error {
 	switch {
 	case err != nil:
 		return NonRetryable(fmt.Errorf("%w %q of type %T: %w", ErrLiveValue, key, value, err))
-	case len(data) > MaxLiveValue:
+	case len(data) > maxLiveValue:
 		return NonRetryable(fmt.Errorf("%w %q: it has %d bytes, at most %d are allowed", ErrLiveValue, key, len(data),
-			MaxLiveValue))
+			maxLiveValue))
 	}
 	if err := context.Cause(ctx); err != nil {
 		return err

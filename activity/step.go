@@ -10,9 +10,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
-// MaxStep is the largest encoded result of a step, in bytes.
-const MaxStep = 1 << 20
-
 // Step runs fn as a durable step and records its result. When the function runs again, for a signal, after a failure or
 // on another worker, Step returns the recorded result and does not run fn. An error of fn is not recorded.
 //
@@ -22,7 +19,7 @@ const MaxStep = 1 << 20
 //
 // The name identifies the step. Calls with the same name are distinguished by their order, which must be the same in
 // every run of the function. So no two of them may run at once (ErrNameInUse); Go starts steps that do. The result is
-// stored as JSON, at most MaxStep bytes. Outside a worker and activitytest, Step only runs fn.
+// stored as JSON, at most 1 MiB. Outside a worker and activitytest, Step only runs fn.
 //
 // fn may itself run steps, with the context that it gets: their names are counted within the step, and recorded as
 // "outer/inner", of at most 256 bytes together. It cannot wait (ErrInStep), but may call OpenWaitpoint for a wait after
@@ -92,8 +89,8 @@ func (s step[T]) record(ctx context.Context, value T) (T, error) {
 		return fail(NonRetryable(Category(fmt.Errorf("result of type %T does not encode: %w", value, err),
 			CategoryEncode)))
 	}
-	if len(data) > MaxStep {
-		return fail(NonRetryable(fmt.Errorf("result has %d bytes, at most %d are allowed", len(data), MaxStep)))
+	if len(data) > activityspec.MaxStep {
+		return fail(NonRetryable(fmt.Errorf("result has %d bytes, at most %d are allowed", len(data), activityspec.MaxStep)))
 	}
 	first, err := s.scope.steps.Record(ctx, s.step, data)
 	if err != nil {

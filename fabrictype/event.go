@@ -31,7 +31,7 @@ const (
 	// budget.
 	EventBudgetSoft EventKind = "budget_soft"
 	EventBudgetHard EventKind = "budget_hard"
-	// A run ends with one of these. The text of EventRunSucceeded has the outcome of the run, flow.Succeeded, not its
+	// A run ends with one of these. The text of EventRunSucceeded has the outcome of the run, OutcomeSucceeded, not its
 	// state.
 	EventRunSucceeded EventKind = "flow_success"
 	EventRunFailed    EventKind = "flow_failed"

@@ -123,9 +123,9 @@ type Attempt struct {
 	Begun time.Time `json:"begun,omitzero"`
 	Ended time.Time `json:"ended,omitzero"`
 	// Outcome is how it ended, Error the reason of an end without success, and Category the category of a failure.
-	Outcome  AttemptOutcome `json:"outcome,omitempty"`
-	Error    string         `json:"error,omitempty"`
-	Category string         `json:"category,omitempty"`
+	Outcome  Outcome `json:"outcome,omitempty"`
+	Error    string  `json:"error,omitempty"`
+	Category string  `json:"category,omitempty"`
 	// Stack is where its function panicked, as runtime/debug prints it, at most about 8 KiB; a longer one
 	// ends with its size. A run keeps about 1 MiB of stacks; of further ones there is a remark alone. Empty for others.
 	Stack string `json:"stack,omitempty"`

@@ -11,7 +11,7 @@ const (
 	// RunRunning: the run has not ended. It may be paused or wait for something.
 	RunRunning RunState = "running"
 	// RunSucceeded: all nodes have ended, and joins tolerated the failures and cancellations, if any. The outcome of
-	// the run is flow.Succeeded, whose text is "success".
+	// the run is OutcomeSucceeded, whose text is "success".
 	RunSucceeded RunState = "succeeded"
 	// RunFailed: a node failed or expired, and no join tolerated it.
 	RunFailed RunState = "failed"
@@ -42,7 +42,7 @@ const (
 	NodeActive NodeState = "active"
 	// NodeSuspended: the node waits for signals.
 	NodeSuspended NodeState = "suspended"
-	// NodeSucceeded: the node has a result. The text is "completed"; the outcome of the node is flow.Succeeded, whose
+	// NodeSucceeded: the node has a result. The text is "completed"; the outcome of the node is OutcomeSucceeded, whose
 	// text is "success".
 	NodeSucceeded NodeState = "completed"
 	// NodeFailed: an attempt failed and no other one follows.
@@ -85,20 +85,26 @@ const (
 	KindExpansion NodeKind = "expansion"
 )
 
-// AttemptOutcome is how an attempt ended. It is empty while the attempt runs or is interrupted.
-type AttemptOutcome string
+// Outcome is how a run, a node, an item of a map or an attempt ended. It is empty while an attempt runs or is
+// interrupted.
+type Outcome string
 
-// Outcomes of attempts.
+// Outcomes.
 const (
-	AttemptSucceeded AttemptOutcome = "success"
-	// AttemptFailed: another attempt may follow.
-	AttemptFailed    AttemptOutcome = "failed"
-	AttemptCancelled AttemptOutcome = "cancelled"
-	AttemptExpired   AttemptOutcome = "expired"
-	// AttemptWorkerLost: its lease has ended, and another worker continues with a new attempt or has not yet.
-	AttemptWorkerLost AttemptOutcome = "worker_lost"
-	// AttemptRevoked: an operator took the node from its worker.
-	AttemptRevoked AttemptOutcome = "revoked"
+	// OutcomeSucceeded has the text "success". The state of a run with this outcome is RunSucceeded ("succeeded"), and
+	// the state of a node NodeSucceeded ("completed").
+	OutcomeSucceeded Outcome = "success"
+	// OutcomeFailed: another attempt may follow one that failed.
+	OutcomeFailed    Outcome = "failed"
+	OutcomeCancelled Outcome = "cancelled"
+	OutcomeExpired   Outcome = "expired"
+	// OutcomeSkipped: the node did not run, or the run of an item of flow.MapFlowOutcomes has no result. No run has it.
+	OutcomeSkipped Outcome = "skipped"
+	// OutcomeWorkerLost: the lease of the attempt has ended, and another worker continues with a new attempt or has not
+	// yet.
+	OutcomeWorkerLost Outcome = "worker_lost"
+	// OutcomeRevoked: an operator took the node from the worker of the attempt.
+	OutcomeRevoked Outcome = "revoked"
 )
 
 // BulkState is the state of a bulk job.

@@ -16,7 +16,7 @@ type Builder[In, Out any] struct {
 	b *builder
 }
 
-// New begins a flow. Its name follows the rule of package activity. A flow has at most MaxNodes nodes, 50,000 edges,
+// New begins a flow. Its name follows the rule of package activity. A flow has at most 10,000 nodes, 50,000 edges,
 // and 10,000 upstreams of one node.
 func New[In, Out any](name string, opts ...Option) *Builder[In, Out] {
 	b := &builder{

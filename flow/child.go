@@ -2,12 +2,10 @@ package flow
 
 import (
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
-
-// MaxItems is the maximum number of items of a Map, and the default of MaxMapItems.
-const MaxItems = flowgraph.MaxItems
 
 // Map adds a node that runs an activity once for each item of a list, and returns a reference to the list of the
 // results, in the order of the items. The list is computed at run time, for example by another node. Each item is a
@@ -27,7 +25,7 @@ func Map[I, O, In, Out any](
 	if f == nil || f.b == nil {
 		return Ref[[]O]{}
 	}
-	return refTo[[]O](f.b, f.b.mapNode(name, handlerOf(a), items, flowgraph.MapSpec{MaxItems: MaxItems}, opts))
+	return refTo[[]O](f.b, f.b.mapNode(name, handlerOf(a), items, flowgraph.MapSpec{MaxItems: flowgraph.MaxItems}, opts))
 }
 
 // MapOutcomes is like Map and tolerates failed items: it runs all of them, and its result contains the outcome of each.
@@ -38,15 +36,15 @@ func MapOutcomes[I, O, In, Out any](
 	if f == nil || f.b == nil {
 		return Ref[[]ItemOutcome[O]]{}
 	}
-	outcomes := flowgraph.MapSpec{MaxItems: MaxItems, Outcomes: true}
+	outcomes := flowgraph.MapSpec{MaxItems: flowgraph.MaxItems, Outcomes: true}
 	return refTo[[]ItemOutcome[O]](f.b, f.b.mapNode(name, handlerOf(a), items, outcomes, opts))
 }
 
 // ItemOutcome is the outcome of an item of MapOutcomes or MapFlowOutcomes.
 type ItemOutcome[O any] struct {
-	// Outcome is Succeeded, Failed, Cancelled or Expired; of an item of MapFlowOutcomes also Skipped: its run has
+	// Outcome is how the item ended. Of an item of MapFlowOutcomes it may be fabrictype.OutcomeSkipped: its run has
 	// succeeded, and the node that its flow returns was skipped, by a condition for example.
-	Outcome Outcome `json:"outcome"`
+	Outcome fabrictype.Outcome `json:"outcome"`
 	// Value is the result of an item that succeeded, the zero value otherwise.
 	Value O `json:"value,omitzero"`
 	// Reason and Category describe the last failure; if the item is a run, they describe the failure of the node that
@@ -60,7 +58,7 @@ type ItemOutcome[O any] struct {
 // Err returns the failure of the item as an error, in which errors.As and errors.Is find the same errors as in
 // Failure.Err; nil for an item that succeeded. One that was skipped has an error, too, since it has no Value.
 func (o ItemOutcome[O]) Err() error {
-	if o.Outcome == Succeeded || o.Outcome == "" {
+	if o.Outcome == fabrictype.OutcomeSucceeded || o.Outcome == "" {
 		return nil
 	}
 	return &outcomeError{"item", o.Outcome, o.Reason, o.Details}
@@ -87,9 +85,10 @@ func Sub[I, O, In, Out any](
 	return refTo[O](f.b, f.b.flowNode(name, partsOf(def), input, func(*flowgraph.Node) {}, opts))
 }
 
-// MaxMapItems sets the maximum length of a Map's list, at most MaxItems. It applies to nodes of Map and MapOutcomes.
+// MaxMapItems sets the maximum length of a Map's list, at most 10,000, which is the default. It applies to nodes of Map
+// and MapOutcomes.
 func MaxMapItems(n int) NodeOption {
-	return mapOption("MaxMapItems", func(m *flowgraph.MapSpec) { m.MaxItems = n }, n, MaxItems)
+	return mapOption("MaxMapItems", func(m *flowgraph.MapSpec) { m.MaxItems = n }, n, flowgraph.MaxItems)
 }
 
 // ItemsAtOnce bounds how many items of a Map run at a time; items that wait for a signal, a delay or their next attempt

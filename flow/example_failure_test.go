@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 )
 
@@ -54,7 +55,7 @@ func ExampleFailure_Err() {
 	}
 	// This is the input that a worker passes to the function of a node with flow.FailureOf(hotel).
 	text, _ := apologise(context.Background(), flow.Failure{
-		Node: "hotel", Outcome: flow.Failed, Reason: "Ritz is full",
+		Node: "hotel", Outcome: fabrictype.OutcomeFailed, Reason: "Ritz is full",
 		Details: []activity.ErrorDetail{{Name: "trip.full", Value: []byte(`{"hotel":"Ritz"}`)}},
 	})
 	fmt.Println(text)

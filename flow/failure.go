@@ -4,6 +4,7 @@ import (
 	"reflect"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/errordetail"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
@@ -12,8 +13,8 @@ import (
 type Failure struct {
 	// Node is the name of the node; empty in the zero value, which means that no node failed.
 	Node string `json:"node,omitempty"`
-	// Outcome is Failed, Cancelled or Expired.
-	Outcome Outcome `json:"outcome,omitempty"`
+	// Outcome is fabrictype.OutcomeFailed, OutcomeCancelled or OutcomeExpired.
+	Outcome fabrictype.Outcome `json:"outcome,omitempty"`
 	// Category and Reason describe the failure of the node's last attempt, or the cause of its cancellation.
 	Category string `json:"category,omitempty"`
 	Reason   string `json:"reason,omitempty"`
@@ -45,7 +46,7 @@ func (f Failure) Err() error {
 // outcomeError is the error of a node or an item that did not succeed.
 type outcomeError struct {
 	of      string
-	outcome Outcome
+	outcome fabrictype.Outcome
 	reason  string
 	details []activity.ErrorDetail
 }

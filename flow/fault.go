@@ -6,9 +6,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
-// MaxNodes is the maximum number of nodes of a flow.
-const MaxNodes = flowgraph.MaxNodes
-
 // ErrInvalid matches every error of Build.
 var ErrInvalid = flowgraph.ErrInvalid
 

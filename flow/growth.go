@@ -34,7 +34,7 @@ func MapFlow[I, O, In, Out any](
 }
 
 // MapFlowOutcomes is like MapFlow and tolerates failed items, as MapOutcomes does. The list has an outcome for each
-// item, in their order; an item whose run succeeds without a result is Skipped.
+// item, in their order; an item whose run succeeds without a result is fabrictype.OutcomeSkipped.
 func MapFlowOutcomes[I, O, In, Out any](
 	f *Builder[In, Out], name string, def *Definition[I, O], items Binding[[]I], opts ...NodeOption,
 ) Ref[[]ItemOutcome[O]] {
@@ -46,7 +46,7 @@ func MapFlowOutcomes[I, O, In, Out any](
 
 // mapping makes a node a map.
 func mapping(outcomes bool) func(*flowgraph.Node) {
-	return func(n *flowgraph.Node) { n.Map = &flowgraph.MapSpec{MaxItems: MaxItems, Outcomes: outcomes} }
+	return func(n *flowgraph.Node) { n.Map = &flowgraph.MapSpec{MaxItems: flowgraph.MaxItems, Outcomes: outcomes} }
 }
 
 // Loop adds a node that runs a flow again and again, and returns a reference to its last result. The first turn gets

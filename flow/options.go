@@ -157,7 +157,7 @@ func upstreams[T any](refs []Ref[T]) []Upstream {
 }
 
 // Priority replaces the activities' priority for all nodes of the flow without a priority (activity.Priority), 0 to
-// activity.MaxPriority, higher first. It orders the eligible nodes of a lane. SetPriority of package runtime changes
+// 9,000, higher first. It orders the eligible nodes of a lane. SetPriority of package runtime changes
 // the priority of a run.
 func Priority(p int) Option {
 	return flowOption(func(b *builder) { b.priority = &p })

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
@@ -24,8 +25,8 @@ func TestRetentionIsStored(t *testing.T) {
 	hashes := map[string]bool{plain.Hash(): true}
 	for _, opts := range [][]flow.Option{
 		{flow.Retention(time.Hour)},
-		{flow.Retention(time.Hour, flow.Failed)},
-		{flow.Retention(flow.KeepForever, flow.Succeeded, flow.Expired), flow.Retention(time.Microsecond, flow.Cancelled)},
+		{flow.Retention(time.Hour, fabrictype.OutcomeFailed)},
+		{flow.Retention(flow.KeepForever, fabrictype.OutcomeSucceeded, fabrictype.OutcomeExpired), flow.Retention(time.Microsecond, fabrictype.OutcomeCancelled)},
 	} {
 		d, err := build(opts...)
 		if err != nil {
@@ -44,8 +45,8 @@ func TestRetentionIsStored(t *testing.T) {
 		}
 		hashes[d.Hash()] = true
 	}
-	d, _ := build(flow.Retention(time.Hour), flow.Retention(time.Microsecond, flow.Failed))
-	if keep := flowgraph.Of(d.Internal()).Keep; keep.For(flowgraph.Succeeded) != time.Hour || keep.For(flowgraph.Failed) != time.Millisecond || keep.For("odd") != 0 {
+	d, _ := build(flow.Retention(time.Hour), flow.Retention(time.Microsecond, fabrictype.OutcomeFailed))
+	if keep := flowgraph.Of(d.Internal()).Keep; keep.For(fabrictype.OutcomeSucceeded) != time.Hour || keep.For(fabrictype.OutcomeFailed) != time.Millisecond || keep.For("odd") != 0 {
 		t.Errorf("got %+v", keep)
 	}
 	for _, opt := range []flow.Option{flow.Retention(time.Hour, "odd"), flow.Retention(flowgraph.MaxKeep + time.Second)} {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/flowtest"
 	"github.com/flowfabric/flowfabric-go/interceptor"
@@ -45,9 +46,9 @@ func TestMustEnd(t *testing.T) {
 	require.NoError(t, err)
 	flowtest.Run(t, func(t *flowtest.T) {
 		run := flowtest.Start(t, def, struct{}{})
-		require.ErrorIs(t, run.MustEnd(flow.Expired), runtime.ErrRunExpired)
+		require.ErrorIs(t, run.MustEnd(fabrictype.OutcomeExpired), runtime.ErrRunExpired)
 		run = flowtest.Start(t, def, struct{}{})
 		require.NoError(t, run.Cancel(context.Background(), "enough"))
-		require.Equal(t, "enough", run.MustEnd(flow.Cancelled).Reason)
+		require.Equal(t, "enough", run.MustEnd(fabrictype.OutcomeCancelled).Reason)
 	})
 }

@@ -68,12 +68,12 @@ func (r *TestRun) MustSucceed() *TestRun {
 // MustFail waits until the run has failed, and returns how.
 func (r *TypedRun[Out]) MustFail() *runtime.RunError {
 	r.t.Helper()
-	return r.MustEnd(flow.Failed)
+	return r.MustEnd(fabrictype.OutcomeFailed)
 }
 
-// MustEnd waits until the run has ended without success, with the outcome flow.Failed, flow.Cancelled or flow.Expired,
-// and returns how.
-func (r *TypedRun[Out]) MustEnd(outcome flow.Outcome) *runtime.RunError {
+// MustEnd waits until the run has ended without success, with the outcome fabrictype.OutcomeFailed, OutcomeCancelled or
+// OutcomeExpired, and returns how.
+func (r *TypedRun[Out]) MustEnd(outcome fabrictype.Outcome) *runtime.RunError {
 	r.t.Helper()
 	ctx, cancel := r.t.bounded()
 	defer cancel()

@@ -25,7 +25,7 @@ func (c *Client) Budget(name fabrictype.BudgetName) *BudgetRef {
 	return &BudgetRef{client: c, name: name}
 }
 
-// Create creates the budget. Its limits apply whatever flows declare for it. The error wraps ErrBudgetExists when the
+// Create creates the budget. Its limits apply whatever flows declare for it. The error wraps ErrConflict when the
 // budget exists, because it was created or used before.
 func (b *BudgetRef) Create(ctx context.Context, config flow.BudgetConfig) error {
 	if err := b.set(ctx, config, true, nil); err != nil {
@@ -105,7 +105,7 @@ func (b *BudgetRef) Delete(ctx context.Context) error {
 	return nil
 }
 
-// Describe returns the state of the budget. The error wraps ErrBudgetNotFound when it was neither created nor used.
+// Describe returns the state of the budget. The error wraps ErrNotFound when it was neither created nor used.
 func (b *BudgetRef) Describe(ctx context.Context) (fabrictype.Budget, error) {
 	budget, err := b.find(ctx)
 	var state fabrictype.Budget

@@ -17,16 +17,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 )
 
-// Errors of bulk jobs, for errors.Is.
-var (
-	// ErrBulkJobNotFound is returned when the namespace has no job with that id, or no longer has it: a job that is
-	// over is kept for a week.
-	ErrBulkJobNotFound = bulkjob.ErrNotFound
-	// ErrBulkJobConflict is returned by StartBulkJob when the id belongs to a job with another query, action or
-	// options.
-	ErrBulkJobConflict = bulkjob.ErrConflict
-)
-
 // BulkOptions adjust a bulk job.
 type BulkOptions struct {
 	// ID is the id of the job, unique within the namespace: 1 to 256 bytes of UTF-8 without control characters.
@@ -58,7 +48,7 @@ const (
 //
 // With BulkOptions.ID, the call can be repeated: while there is a job with that id, also one that is over, it returns
 // that job and begins nothing. The error matches ErrInvalid for a query, an action or options that cannot be used,
-// ErrBulkJobConflict when the id belongs to another job, or in contract mode ErrNotInContract.
+// ErrConflict when the id belongs to another job, or in contract mode ErrNotInContract.
 func (c *Client) StartBulkJob(
 	ctx context.Context, q RunQuery, a fabrictype.BulkAction, o BulkOptions,
 ) (*fabrictype.BulkJob, error) {
@@ -130,7 +120,7 @@ func (c *Client) PreviewBulkJob(
 // BulkJobRef refers to one bulk job by its id. Client.BulkJob returns one. It holds no state of the job: each call
 // queries the engine, in the namespace of the client. It is safe for concurrent use, as long as its client is open.
 //
-// The error of every call wraps ErrBulkJobNotFound, ErrInvalid for an id that no job can have, and in contract mode
+// The error of every call wraps ErrNotFound, ErrInvalid for an id that no job can have, and in contract mode
 // ErrNotInContract.
 type BulkJobRef struct {
 	client *Client

@@ -163,8 +163,8 @@ func TestCancelNode(t *testing.T) {
 		<-c.Stopped
 		require.NoError(t, run.CancelNode(ctx, "a", "not this one"))
 		awaitState(t, run, "c", fabrictype.NodeSucceeded)
-		require.ErrorIs(t, run.CancelNode(ctx, "c", "too late"), runtime.ErrNodeOver)
-		require.ErrorIs(t, run.CancelNode(ctx, "x", "unknown"), runtime.ErrUnknownNode)
+		require.ErrorIs(t, run.CancelNode(ctx, "c", "too late"), engine.ErrNodeOver)
+		require.ErrorIs(t, run.CancelNode(ctx, "x", "unknown"), engine.ErrUnknownNode)
 		close(c.Gate)
 		_, err := run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunCancelled)

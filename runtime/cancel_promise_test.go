@@ -72,7 +72,7 @@ const longestCall = 5 * time.Millisecond
 func TestCancel_ManyMembersInShortCalls(t *testing.T) {
 	width := 1200
 	if os.Getenv("FLOWFABRIC_SOAK") != "" {
-		width = flow.MaxNodes - 2
+		width = 10_000 - 2
 	}
 	testserver.InTurn(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, testserver.Options{Kind: kind})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -38,7 +39,7 @@ func TestContractRefusesTimersAndGrowth(t *testing.T) {
 		require.ErrorIs(t, err, runtime.ErrNotInContract, want)
 		require.ErrorContains(t, err, want)
 		_, err = b.Client.Run("refused", "refused").Describe(ctx)
-		require.ErrorIs(t, err, runtime.ErrRunNotFound)
+		require.ErrorIs(t, err, engine.ErrRunNotFound)
 	}
 
 	b.Keeper(t)

@@ -73,7 +73,7 @@ func TestContractRefusesOptions(t *testing.T) {
 		require.ErrorIs(t, err, runtime.ErrNotInContract)
 		require.ErrorContains(t, err, want)
 		_, err = b.Client.Run("chain", "refused").Describe(ctx)
-		require.ErrorIs(t, err, runtime.ErrRunNotFound)
+		require.ErrorIs(t, err, engine.ErrRunNotFound)
 	}
 }
 
@@ -254,5 +254,5 @@ func requireStartRefused(t *testing.T, b *enginetest.Bench, f *flow.Builder[int,
 	require.ErrorIs(t, err, runtime.ErrNotInContract)
 	require.ErrorContains(t, err, want)
 	_, err = b.Client.Run(def.Name(), "refused").Describe(t.Context())
-	require.ErrorIs(t, err, runtime.ErrRunNotFound)
+	require.ErrorIs(t, err, engine.ErrRunNotFound)
 }

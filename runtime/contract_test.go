@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -77,9 +78,9 @@ func TestContractStartAgain(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, run.Existed())
 		_, err = runtime.Start(ctx, b.Client, def, 2, runtime.WithID("again"))
-		require.ErrorIs(t, err, runtime.ErrRunConflict)
+		require.ErrorIs(t, err, engine.ErrRunConflict)
 		_, err = runtime.Start(ctx, b.Client, fixture.ChainOf(t, a, 4), 1, runtime.WithID("again"))
-		require.ErrorIs(t, err, runtime.ErrRunConflict)
+		require.ErrorIs(t, err, engine.ErrRunConflict)
 		fixture.StartWorkerPool(t, b, a)
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
@@ -199,7 +200,7 @@ func TestContractDescribeWatchList(t *testing.T) {
 		require.Len(t, page.Items, 1)
 		require.Equal(t, "seen", page.Items[0].Run)
 		require.Equal(t, fabrictype.RunSucceeded, page.Items[0].State)
-		require.ErrorIs(t, run.Cancel(ctx, "late"), runtime.ErrRunOver)
+		require.ErrorIs(t, run.Cancel(ctx, "late"), engine.ErrRunOver)
 	})
 }
 

@@ -15,18 +15,16 @@ import (
 // maxCountedHours is the longest time that is counted by hour: the engine keeps this number of hours.
 const maxCountedHours = 8 * 24
 
-// CountBy is a field by which runs are grouped.
-type CountBy string
-
-// Groups of runs.
+// Fields by which runs are counted.
 const (
-	ByFlow  CountBy = "flow"
-	ByState CountBy = "state"
-	ByHour  CountBy = "hour"
+	byFlow  = "flow"
+	byState = "state"
+	byHour  = "hour"
 )
 
-// Counts returns how many runs of the client's namespace satisfy a query, in groups: without groups one count, and none
-// if no run does. The groups are sorted by hour, flow and state.
+// Counts returns how many runs of the client's namespace satisfy a query, in groups by the fields of by: "flow",
+// "state", "hour". Without these it is one count, and none if no run does. The groups are sorted by hour, flow and
+// state.
 //
 // The engine counts runs as they start and end, and reads no run, so the cost does not grow with their number. The
 // counts are exact, except after a damage of the server's data until the keepers have repaired them. Each partition is
@@ -35,9 +33,9 @@ const (
 // A query may set Flow, States and Children, and is then answered by the present states of all runs. With CreatedFrom,
 // it is how many runs were started, with FinishedFrom, how many ended in each state: in whole hours, CreatedFrom and
 // the others being the beginning of one, of the last 8 days. Such counts include runs that have been purged, and each
-// end of a run that was run again. Starts have no states. Other fields, and ByHour without a time, return ErrInvalid,
+// end of a run that was run again. Starts have no states. Other fields, and "hour" without a time, return ErrInvalid,
 // as does a time that is no longer kept. In contract mode the error matches ErrNotInContract.
-func (c *Client) Counts(ctx context.Context, q RunQuery, by ...CountBy) ([]fabrictype.RunCount, error) {
+func (c *Client) Counts(ctx context.Context, q RunQuery, by ...string) ([]fabrictype.RunCount, error) {
 	if err := c.ready(ctx); err != nil {
 		return nil, fmt.Errorf("count runs: %w", err)
 	}
@@ -64,7 +62,7 @@ func (q RunQuery) counted() runsearch.CountQuery {
 }
 
 // checkCounted reports the fields of a query by which runs cannot be counted without reading them.
-func (q RunQuery) checkCounted(by []CountBy) error {
+func (q RunQuery) checkCounted(by []string) error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, invalid("run query: "+format, args...)) }
 	for name, set := range map[string]bool{
@@ -76,7 +74,7 @@ func (q RunQuery) checkCounted(by []CountBy) error {
 	}
 	for i, group := range by {
 		switch group {
-		case ByFlow, ByState, ByHour:
+		case byFlow, byState, byHour:
 		default:
 			fault("group %q: must be one of flow, state, hour", group)
 		}
@@ -84,10 +82,10 @@ func (q RunQuery) checkCounted(by []CountBy) error {
 			fault("group %q is named twice", group)
 		}
 	}
-	if slices.Contains(by, ByHour) && !q.hasCreated() && !q.hasFinished() {
+	if slices.Contains(by, byHour) && !q.hasCreated() && !q.hasFinished() {
 		fault("runs are grouped by hour with CreatedFrom or FinishedFrom only")
 	}
-	if q.hasCreated() && (len(q.States) > 0 || slices.Contains(by, ByState)) {
+	if q.hasCreated() && (len(q.States) > 0 || slices.Contains(by, byState)) {
 		fault("starts have no states: leave CreatedFrom out, or count ends with FinishedFrom")
 	}
 	q.checkHours(fault)

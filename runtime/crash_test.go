@@ -345,7 +345,7 @@ func TestClientKilledWhileSubmitting(t *testing.T) {
 
 				b.Check(t, invariant.AnyTime)
 				_, err := b.Client.Run("wide", "large").Describe(ctx)
-				require.ErrorIs(t, err, runtime.ErrRunNotFound)
+				require.ErrorIs(t, err, engine.ErrRunNotFound)
 				run, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("large"))
 				require.NoError(t, err)
 				out, err := run.Result(ctx)

@@ -46,7 +46,7 @@ func (d *RunDescription) drawn(as func(*flowgraph.Graph) string) string {
 
 // Describe returns the state of the run, its nodes and its budgets; options add values, attempts, or select one page of
 // the nodes. It reads runs of more than 200 nodes in several calls, and waits, pauses, budgets, child runs, values and
-// attempts in further calls, so changes during Describe may be included in part. The error wraps ErrRunNotFound when
+// attempts in further calls, so changes during Describe may be included in part. The error wraps ErrNotFound when
 // the run does not exist, and ErrInvalid for an option that is out of bounds.
 func (r *RunRef) Describe(ctx context.Context, opts ...DescribeOption) (*RunDescription, error) {
 	if err := r.ready(ctx); err != nil {
@@ -73,7 +73,7 @@ func (r *RunRef) reader() *runview.Reader {
 
 // DescribeNode returns the state of one node as Describe does, with its attempts, and with its input and result if
 // WithValues is set: up to describe.MaxSumBytes of each, since an input may be composed of many results. Other options
-// do not matter. The error wraps ErrRunNotFound, ErrUnknownNode when the run has no such node, or ErrInvalid for an
+// do not matter. The error wraps ErrNotFound, also when the run has no such node, or ErrInvalid for an
 // option that is out of bounds.
 func (r *RunRef) DescribeNode(ctx context.Context, node string, opts ...DescribeOption) (*fabrictype.Node, error) {
 	if err := r.ready(ctx); err != nil {

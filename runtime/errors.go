@@ -5,7 +5,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/engine/transport"
-	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
 // ErrInvalid matches every error about an argument or a field of a config that cannot be used: an engine URL, a run id,
@@ -17,29 +16,20 @@ var ErrInvalid = engine.ErrInvalid
 // invalid returns an error that wraps ErrInvalid.
 func invalid(format string, args ...any) error { return engine.Invalid(format, args...) }
 
-// Errors of budgets, for errors.Is. Package activity has those that functions see.
-var (
-	// ErrBudgetNotFound is returned for a budget that does not exist. Start returns it when a flow uses a shared budget
-	// that was not created and declares no limits for it.
-	ErrBudgetNotFound = submit.ErrBudgetNotFound
-	// ErrBudgetExists is returned by CreateBudget when the budget exists, because it was created or used before.
-	ErrBudgetExists = submit.ErrBudgetExists
-)
-
 // Errors of runs and workers, for errors.Is. Package enginecore has the errors of the connection: ErrUnavailable, which
 // ErrFull also matches when a server refuses writes for lack of memory or disk; ErrOutcomeUnknown and ErrUnauthorized.
 var (
-	// ErrRunConflict is returned by Start when the run id belongs to another run: ErrOtherGraph or ErrOtherInput names
-	// the difference, if the engine knows it.
-	ErrRunConflict = engine.ErrRunConflict
-	// ErrOtherGraph is returned by Start when the run id belongs to a run of a graph with another structure (see
-	// WithID). It matches ErrRunConflict.
-	ErrOtherGraph = engine.ErrOtherGraph
-	// ErrOtherInput is returned by Start when the run id belongs to a run with another input, and a graph of the same
-	// structure. It matches ErrRunConflict.
-	ErrOtherInput = engine.ErrOtherInput
-	// ErrRunNotFound is returned when the flow has no run with that id.
-	ErrRunNotFound = engine.ErrRunNotFound
+	// ErrNotFound matches every error about something that does not exist: a run, a node of it, the items, turns or
+	// live values of a node, a schedule, a limit, a budget or a bulk job. The text names it. Start returns it for a
+	// flow with a shared budget that was not created and for which the flow declares no limits.
+	ErrNotFound = engine.ErrNotFound
+	// ErrConflict matches every error about a name that belongs to something else: Start returns it for the id of a run
+	// with another input, or of a graph with another structure (see WithID); BudgetRef.Create for a budget that was
+	// created or used before; StartBulkJob for the id of another job. The text names the difference, if the engine
+	// knows it.
+	ErrConflict = engine.ErrConflict
+	// ErrOver matches every error about a run, a node or a wait that has ended, from a call that needs an open one.
+	ErrOver = engine.ErrOver
 	// ErrRunOpen is returned by Purge and Rerun when the run has not ended.
 	ErrRunOpen = engine.ErrRunOpen
 	// ErrNothingToRerun is returned by Rerun when the scope selects no node, and when the run was stopped before all of
@@ -47,13 +37,6 @@ var (
 	ErrNothingToRerun = engine.ErrNothingToRerun
 	// ErrRerunLimit is returned by Rerun when a selected node has already been run again ten times.
 	ErrRerunLimit = engine.ErrRerunLimit
-	// ErrUnknownNode is returned when the run has no node of that name.
-	ErrUnknownNode = engine.ErrUnknownNode
-	// ErrNodeOver is returned by CancelNode and SetNodePriority when the node has ended.
-	ErrNodeOver = engine.ErrNodeOver
-	// ErrRunOver is returned by calls that need an open run, such as Cancel, Pause and SetPriority, when the run has
-	// ended.
-	ErrRunOver = engine.ErrRunOver
 	// ErrRunFailed matches the *RunError of a failed run.
 	ErrRunFailed = engine.ErrRunFailed
 	// ErrRunCancelled matches the *RunError of a cancelled run.

@@ -2,7 +2,6 @@ package runtime_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -41,7 +40,7 @@ func ExampleStart_optionsChanged() {
 	}{{before, 2}, {after, 2}, {after, 5}} {
 		run, err := runtime.Start(ctx, local.Client(), order.def, order.items, runtime.WithID("A-1"))
 		if err != nil {
-			fmt.Println(errors.Is(err, runtime.ErrOtherInput), errors.Is(err, runtime.ErrRunConflict))
+			fmt.Println(err)
 			return
 		}
 		fmt.Println(run.Existed())
@@ -49,5 +48,5 @@ func ExampleStart_optionsChanged() {
 	// Output:
 	// false
 	// true
-	// true true
+	// start run A-1 of flow order: run id is taken by another run: it has another input
 }

@@ -295,7 +295,7 @@ func TestFailureHookOfACleanup(t *testing.T) {
 		}
 		b.calls.await(t, "true")
 		failure := <-failures
-		require.Equal(t, flow.Cancelled, failure.Outcome)
+		require.Equal(t, fabrictype.OutcomeCancelled, failure.Outcome)
 		require.True(t, slices.ContainsFunc(failure.Failures, func(n runtime.NodeFailure) bool {
 			return n.Node == "drop" && n.Reason == "no such table"
 		}), "%+v", failure)

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/errordetail"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
@@ -13,8 +13,8 @@ import (
 // NodeFailure describes a node that did not succeed.
 type NodeFailure struct {
 	Node string
-	// Outcome is flow.Failed, flow.Expired or flow.Cancelled.
-	Outcome flow.Outcome
+	// Outcome is fabrictype.OutcomeFailed, OutcomeExpired or OutcomeCancelled.
+	Outcome fabrictype.Outcome
 	// Category and Reason describe the failure of the last attempt. A cancelled node has the reason of the cancellation
 	// and no category.
 	Category, Reason string
@@ -60,11 +60,11 @@ func (f *NodeFailure) details() []errordetail.Detail {
 
 // RunError describes a run that did not succeed. It matches ErrRunFailed, ErrRunCancelled or ErrRunExpired, and the
 // errors that the NodeFailure of its Node matches, except errors that a call which waits for the run returns for
-// itself: errors of the connection and of contexts, ErrInvalid, ErrNoResult and ErrRunNotFound.
+// itself: errors of the connection and of contexts, ErrInvalid, ErrNoResult and ErrNotFound.
 type RunError struct {
 	Flow, Run string
-	// Outcome is flow.Failed, flow.Cancelled or flow.Expired.
-	Outcome flow.Outcome
+	// Outcome is fabrictype.OutcomeFailed, OutcomeCancelled or OutcomeExpired.
+	Outcome fabrictype.Outcome
 	// Node is the node that failed first. If no node failed and some were cancelled by CancelNode, it is the first of
 	// those. Empty when the whole run was cancelled or expired.
 	Node string
@@ -73,7 +73,7 @@ type RunError struct {
 	// Category is the category of the failure: a constant of package activity, one that the activity chose, or one that
 	// workers and keepers assign: "plan" for a node of flow.Expand whose plan cannot be run, "too_deep" for a plan that
 	// would be nested deeper than flow.ExpandDepth allows, "too_many_turns" for a flow.Loop whose condition does not
-	// hold after its last turn, "too_large" for a result above MaxResult, "journal_full" for an execution with too many
+	// hold after its last turn, "too_large" for a result above 1 MiB, "journal_full" for an execution with too many
 	// or too large steps and waits, "child_run" for a node whose child run was cancelled, expired, or no longer exists,
 	// and "worker_lost" for a node that lost too many workers. It is empty for a cancelled run, and
 	// activity.CategoryTimeout for an expired one.
@@ -94,7 +94,7 @@ func (e *RunError) Error() string {
 func (e *RunError) others() int {
 	count := e.OmittedFailures
 	for _, f := range e.Failures {
-		if f.Outcome != flow.Cancelled && !f.MadeUpFor && f.Node != e.Node {
+		if f.Outcome != fabrictype.OutcomeCancelled && !f.MadeUpFor && f.Node != e.Node {
 			count++
 		}
 	}
@@ -132,12 +132,12 @@ func (e *RunError) first() *NodeFailure {
 // newRunError converts a failure for callers of the API.
 func newRunError(f *submit.RunFailure) *RunError {
 	e := &RunError{
-		Flow: f.Flow, Run: f.Run, Outcome: flow.Outcome(f.Outcome), Node: f.Node, Reason: f.Reason,
+		Flow: f.Flow, Run: f.Run, Outcome: fabrictype.Outcome(f.Outcome), Node: f.Node, Reason: f.Reason,
 		Category: f.Category, OmittedFailures: f.Omitted,
 	}
 	for _, n := range f.Failures {
 		failure := NodeFailure{
-			Node: n.Node, Outcome: flow.Outcome(n.Outcome), Category: n.Category, Reason: n.Reason, At: n.At,
+			Node: n.Node, Outcome: fabrictype.Outcome(n.Outcome), Category: n.Category, Reason: n.Reason, At: n.At,
 			Attempts: n.Attempts, MadeUpFor: n.Tolerated,
 		}
 		for _, d := range n.Details {

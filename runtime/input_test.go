@@ -47,17 +47,17 @@ func TestRunIDs(t *testing.T) {
 		require.Equal(t, 3, out)
 
 		_, err = runtime.Start(ctx, b.Client, def, 2, runtime.WithID("one"))
-		require.ErrorIs(t, err, runtime.ErrRunConflict)
+		require.ErrorIs(t, err, engine.ErrRunConflict)
 		require.ErrorContains(t, err, "input")
 		_, err = runtime.Start(ctx, b.Client, fixture.ChainOf(t, a, 3), 1, runtime.WithID("one"))
-		require.ErrorIs(t, err, runtime.ErrRunConflict)
+		require.ErrorIs(t, err, engine.ErrRunConflict)
 		require.ErrorContains(t, err, "graph")
 
-		_, err = runtime.Start(ctx, b.Client, def, 1, runtime.WithID(strings.Repeat("x", runtime.MaxRunID+1)))
+		_, err = runtime.Start(ctx, b.Client, def, 1, runtime.WithID(strings.Repeat("x", 257)))
 		require.ErrorIs(t, err, runtime.ErrInvalid)
 		_, err = runtime.Attach(b.Client.Run(def.Name(), ""), def)
 		require.ErrorIs(t, err, runtime.ErrInvalid)
-		long, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID(strings.Repeat("x", runtime.MaxRunID)))
+		long, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID(strings.Repeat("x", 256)))
 		require.NoError(t, err)
 		_, err = long.Result(ctx)
 		require.NoError(t, err)
@@ -65,11 +65,11 @@ func TestRunIDs(t *testing.T) {
 		unknown, err := runtime.Attach(b.Client.Run(def.Name(), "never started"), def)
 		require.NoError(t, err)
 		_, err = unknown.Result(ctx)
-		require.ErrorIs(t, err, runtime.ErrRunNotFound)
+		require.ErrorIs(t, err, engine.ErrRunNotFound)
 		_, err = unknown.Describe(ctx)
-		require.ErrorIs(t, err, runtime.ErrRunNotFound)
-		require.ErrorIs(t, unknown.Cancel(ctx, ""), runtime.ErrRunNotFound)
-		require.ErrorIs(t, run.Cancel(ctx, ""), runtime.ErrRunOver)
+		require.ErrorIs(t, err, engine.ErrRunNotFound)
+		require.ErrorIs(t, unknown.Cancel(ctx, ""), engine.ErrRunNotFound)
+		require.ErrorIs(t, run.Cancel(ctx, ""), engine.ErrRunOver)
 		b.Settle(t)
 	})
 }
@@ -88,7 +88,7 @@ func TestTooLarge(t *testing.T) {
 		ctx := enginetest.Context(t)
 		grow := activity.New("grow", func(_ context.Context, in string) (string, error) {
 			if in == "grow" {
-				return strings.Repeat("x", runtime.MaxResult), nil
+				return strings.Repeat("x", 1<<20), nil
 			}
 			return in, nil
 		}, activity.Retry(activity.RetryPolicy{Attempts: 3}))
@@ -98,12 +98,12 @@ func TestTooLarge(t *testing.T) {
 		def, err := f.Build()
 		require.NoError(t, err)
 
-		_, err = runtime.Start(ctx, b.Client, def, strings.Repeat("x", runtime.MaxInput-1), runtime.WithID("large"))
+		_, err = runtime.Start(ctx, b.Client, def, strings.Repeat("x", 1<<20-1), runtime.WithID("large"))
 		require.ErrorIs(t, err, runtime.ErrTooLarge)
 		_, err = b.Client.Run("grow", "large").Describe(ctx)
-		require.ErrorIs(t, err, runtime.ErrRunNotFound, "nothing is written for a refused input")
+		require.ErrorIs(t, err, engine.ErrRunNotFound, "nothing is written for a refused input")
 
-		most := strings.Repeat("x", runtime.MaxInput-2)
+		most := strings.Repeat("x", 1<<20-2)
 		run, err := runtime.Start(ctx, b.Client, def, most)
 		require.NoError(t, err)
 		out, err := run.Result(ctx)

@@ -17,7 +17,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
-	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // interfere interferes with a run as its trial defines.
@@ -25,7 +24,7 @@ func (c *workerPool) interfere(t testing.TB, ctx context.Context, r *rand.Rand, 
 	switch x.meddling {
 	case cancelledByClient:
 		time.Sleep(time.Duration(r.IntN(60)) * time.Millisecond) //nolint:forbidigo // a random moment of the run
-		if err := x.run.Cancel(ctx, "the test says so"); err != nil && !errors.Is(err, runtime.ErrRunOver) {
+		if err := x.run.Cancel(ctx, "the test says so"); err != nil && !errors.Is(err, engine.ErrRunOver) {
 			t.Errorf("cancel: %v", err)
 		}
 	case cancelledByOthers:
@@ -87,7 +86,8 @@ func (o *operator) read(node string) member {
 	}
 }
 
-// refusals are fine: the state may have changed since it was read. So is a reply that was lost. Anything else is a fault.
+// refusals are fine: the state may have changed since it was read. So is a reply that was lost. Anything else is a
+// fault.
 func (o *operator) done(function string, err error) bool {
 	var refusal *enginecore.Error
 	if err != nil && !errors.As(err, &refusal) && !errors.Is(err, enginecore.ErrOutcomeUnknown) {

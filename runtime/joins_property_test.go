@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
@@ -227,7 +228,7 @@ func (c *workerPool) interrupt(t *testing.T, ctx context.Context, r *rand.Rand, 
 	default:
 		return
 	}
-	if err != nil && !errors.Is(err, runtime.ErrRunOver) && !errors.Is(err, runtime.ErrNodeOver) {
+	if err != nil && !errors.Is(err, engine.ErrRunOver) && !errors.Is(err, engine.ErrNodeOver) {
 		t.Errorf("cancel: %v", err)
 	}
 	c.lab.tally("interrupted")

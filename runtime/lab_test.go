@@ -80,7 +80,7 @@ func newSketch(r *rand.Rand, calm int) *sketch {
 		n.lane = []string{"default", "default", "other"}[r.IntN(3)]
 		n.rare = r.IntN(8) == 0
 		if r.IntN(4) == 0 {
-			n.priority = r.IntN(activity.MaxPriority + 1)
+			n.priority = r.IntN(9000 + 1)
 		}
 		taken := make(map[int]bool)
 		for range r.IntN(density + 1) {

@@ -12,9 +12,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/limits"
 )
 
-// ErrLimitNotFound is returned by LimitRef.Describe for a limit that no node has used and that was not set.
-var ErrLimitNotFound = limits.ErrNotFound
-
 // Limits returns the state of the limits of the client's namespace that are in use or were set, sorted by name and key.
 func (c *Client) Limits(ctx context.Context) ([]fabrictype.Limit, error) {
 	if err := c.ready(ctx); err != nil {
@@ -40,7 +37,7 @@ type LimitRef struct {
 // need not be in use.
 func (c *Client) Limit(name, key string) *LimitRef { return &LimitRef{client: c, name: name, key: key} }
 
-// Describe returns the state of the limit. The error matches ErrLimitNotFound if no node has used the limit and it was
+// Describe returns the state of the limit. The error matches ErrNotFound if no node has used the limit and it was
 // not set.
 func (l *LimitRef) Describe(ctx context.Context) (fabrictype.Limit, error) {
 	if err := l.client.ready(ctx); err != nil {

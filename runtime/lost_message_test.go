@@ -150,7 +150,7 @@ func hasEnded(ctx context.Context, t *testing.T, run *runtime.Run[int]) bool {
 
 func isPurged(ctx context.Context, t *testing.T, run *runtime.Run[int]) bool {
 	_, err := run.Describe(ctx)
-	if !errors.Is(err, runtime.ErrRunNotFound) {
+	if !errors.Is(err, engine.ErrRunNotFound) {
 		require.NoError(t, err)
 	}
 	return err != nil

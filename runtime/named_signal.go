@@ -33,8 +33,8 @@ func (w WaitName) String() string {
 // wait of that name after activity.ContinueAsNew. A node that ended without having waited takes none (SignalClosed).
 // After a rerun, the signal goes to the latest wait of that name.
 //
-// The error wraps ErrUnknownNode, ErrRunNotFound, ErrInvalid for a node that does not wait in that way, an error of
-// Client.Signal, or in contract mode ErrNotInContract. Nothing has changed then. The call is one atomic step; a wait
+// The error wraps ErrNotFound for the run or the node, ErrInvalid for a node that does not wait in that way, an error
+// of Client.Signal, or in contract mode ErrNotInContract. Nothing has changed then. The call is one atomic step; a wait
 // with a schema (activity.AnswerSchema) takes a second one.
 func (r *RunRef) SignalWait(ctx context.Context, w WaitName, s Signal) (fabrictype.SignalResult, error) {
 	if r.isIntercepted() {

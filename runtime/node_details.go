@@ -6,15 +6,12 @@ import (
 	"iter"
 
 	"github.com/flowfabric/flowfabric-go/fabrictype"
-	"github.com/flowfabric/flowfabric-go/internal/runview"
 )
-
-// ErrNoItems is yielded by Items for a node that is not a map, or a map that has not started.
-var ErrNoItems = runview.ErrNoItems
 
 // Items yields the items of a map node in the order of the list, beginning at the index from. It reads them in pages,
 // so changes during the iteration may be included in part. The items of an empty list are none, without an error. An
-// error is yielded last. It wraps ErrRunNotFound, ErrUnknownNode, ErrNoItems, or in contract mode ErrNotInContract.
+// error is yielded last. It wraps ErrNotFound, also for a node that is not a map and for a map that has not started, or
+// in contract mode ErrNotInContract.
 func (r *RunRef) Items(ctx context.Context, node string, from int) iter.Seq2[fabrictype.MapItem, error] {
 	return func(yield func(fabrictype.MapItem, error) bool) {
 		if err := r.ready(ctx); err != nil {
@@ -29,11 +26,8 @@ func (r *RunRef) Items(ctx context.Context, node string, from int) iter.Seq2[fab
 	}
 }
 
-// ErrNoTurns is returned by Turns for a node that is not a loop.
-var ErrNoTurns = runview.ErrNoTurns
-
 // Turns returns the turns of a node of flow.Loop so far, the first one first; the last one may be running. The error
-// wraps ErrRunNotFound, ErrUnknownNode, ErrNoTurns, or in contract mode ErrNotInContract.
+// wraps ErrNotFound, also for a node that is not a loop, or in contract mode ErrNotInContract.
 func (r *RunRef) Turns(ctx context.Context, node string) ([]fabrictype.Turn, error) {
 	if err := r.ready(ctx); err != nil {
 		return nil, err
@@ -45,13 +39,10 @@ func (r *RunRef) Turns(ctx context.Context, node string) ([]fabrictype.Turn, err
 	return turns, nil
 }
 
-// ErrNoValue is returned by RunRef.Value when the node has published no value under the key.
-var ErrNoValue = runview.ErrNoValue
-
 // Value returns the value that the function of a node has published last under a key, by activity.Publish, while the
 // node runs or later. For an item of a map, use the child run (Node.Child).
 //
-// The error wraps ErrNoValue; ErrUnknownNode; ErrRunNotFound; ErrInvalid for a key that is not a valid name; or
+// The error wraps ErrNotFound for the run, the node or the value; ErrInvalid for a key that is not a valid name; or
 // ErrNotInContract.
 func (r *RunRef) Value(ctx context.Context, node, key string) (fabrictype.LiveValue, error) {
 	if err := r.ready(ctx); err != nil {

@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/transport"
@@ -101,8 +102,8 @@ type OpenConfig struct {
 	// Internal is for packages of this module; programs can do nothing with it, and it may change.
 	Internal enginelink.Handle
 
-	// retryFor is for how long a call is sent again before it fails, for tests. Defaults to the time of package
-	// enginerpc.
+	// retryFor is for how long a call is sent again before it fails, for tests. Defaults to the time of the
+	// connection.
 	retryFor time.Duration
 }
 
@@ -115,6 +116,18 @@ type SentinelConfig struct {
 	Credentials func(context.Context) (user, password string, err error)
 	// TLSConfig is OpenConfig.TLSConfig for sentinels. Defaults to the config of the servers.
 	TLSConfig *tls.Config
+}
+
+// settings are the fields of a config with defaults by which a session is connected.
+func (c OpenConfig) settings(link *enginelink.Link) engineurl.Settings {
+	return engineurl.Settings{
+		Prefix: c.Prefix, Partitions: c.Partitions, RetryFor: c.retryFor,
+		ReplaceForeignLibrary: c.ReplaceForeignLibrary, MustExist: c.MustExist,
+		MaxWatches: c.MaxWatches, Secret: c.WaitpointSecret.given(),
+		Credentials: c.Credentials, SentinelCredentials: c.Sentinel.Credentials,
+		ReplicationTimeout: cmp.Or(c.Replication.Timeout, defaultReplicationTimeout),
+		Guest:              engine.GuestOf(c.Backend), Link: link,
+	}
 }
 
 // checkConnection returns all faults of the fields about connections, joined, and enters TLS configurations.
@@ -190,10 +203,10 @@ type Retention struct {
 // keep is the retention as it is stored.
 func (r Retention) keep() flowgraph.Keep {
 	return flowgraph.Keep{}.
-		With(cmp.Or(r.Succeeded, r.Default), flowgraph.Succeeded).
-		With(cmp.Or(r.Failed, r.Default), flowgraph.Failed).
-		With(cmp.Or(r.Cancelled, r.Default), flowgraph.Cancelled).
-		With(cmp.Or(r.Expired, r.Default), flowgraph.Expired)
+		With(cmp.Or(r.Succeeded, r.Default), fabrictype.OutcomeSucceeded).
+		With(cmp.Or(r.Failed, r.Default), fabrictype.OutcomeFailed).
+		With(cmp.Or(r.Cancelled, r.Default), fabrictype.OutcomeCancelled).
+		With(cmp.Or(r.Expired, r.Default), fabrictype.OutcomeExpired)
 }
 
 // WaitpointSecret is a secret that signs the tokens of waitpoints. The zero value means a random secret.

@@ -37,7 +37,7 @@ func runAll(t testing.TB, b *enginetest.Bench, defs map[string]*flow.Definition[
 		}
 		_, err = run.Result(ctx)
 		var over *runtime.RunError
-		purged := errors.Is(err, runtime.ErrRunNotFound)
+		purged := errors.Is(err, engine.ErrRunNotFound)
 		require.True(t, err == nil || purged || errors.As(err, &over), "%v", err)
 	}
 	return runs
@@ -59,9 +59,9 @@ func TestPurgeLeavesNothing(t *testing.T) {
 			for _, run := range runs {
 				require.False(t, run.Existed())
 				require.NoError(t, run.Purge(ctx))
-				require.ErrorIs(t, run.Purge(ctx), runtime.ErrRunNotFound)
+				require.ErrorIs(t, run.Purge(ctx), engine.ErrRunNotFound)
 				_, err := run.Describe(ctx)
-				require.ErrorIs(t, err, runtime.ErrRunNotFound)
+				require.ErrorIs(t, err, engine.ErrRunNotFound)
 			}
 			fixture.NothingLeft(t, b)
 		}
@@ -77,7 +77,7 @@ func TestPurgeRefusesAnOpenRun(t *testing.T) {
 		flow.Return(f, c.Nodes(f, "ok")[0])
 		run := fixture.StartOf(t, b, f)
 		require.ErrorIs(t, run.Purge(ctx), runtime.ErrRunOpen)
-		require.ErrorIs(t, b.Client.Run("open", "nobody").Purge(ctx), runtime.ErrRunNotFound)
+		require.ErrorIs(t, b.Client.Run("open", "nobody").Purge(ctx), engine.ErrRunNotFound)
 		b.Check(t, invariant.AnyTime)
 	})
 }
@@ -151,10 +151,10 @@ func TestKeepers_PurgeDueRuns(t *testing.T) {
 		})
 		defs := c.Variety(t)
 		// Their own retention takes precedence over the engine's.
-		own := flow.New[fixture.None, string]("own", flow.Retention(time.Hour), flow.Retention(10*time.Millisecond, flow.Failed))
+		own := flow.New[fixture.None, string]("own", flow.Retention(time.Hour), flow.Retention(10*time.Millisecond, fabrictype.OutcomeFailed))
 		flow.Return(own, c.Nodes(own, "fail")[0])
 		defs["own"] = fixture.DefinitionOf(t, own)
-		kept := flow.New[fixture.None, string]("kept", flow.Retention(time.Hour), flow.Retention(10*time.Millisecond, flow.Failed))
+		kept := flow.New[fixture.None, string]("kept", flow.Retention(time.Hour), flow.Retention(10*time.Millisecond, fabrictype.OutcomeFailed))
 		flow.Return(kept, c.Nodes(kept, "ok")[0])
 		defs["kept"] = fixture.DefinitionOf(t, kept)
 		b.Keeper(t)
@@ -163,7 +163,7 @@ func TestKeepers_PurgeDueRuns(t *testing.T) {
 		enginetest.Eventually(t, func() string {
 			var left []string
 			for name := range defs {
-				if _, err := b.Client.Run(name, "id").Describe(ctx); !errors.Is(err, runtime.ErrRunNotFound) {
+				if _, err := b.Client.Run(name, "id").Describe(ctx); !errors.Is(err, engine.ErrRunNotFound) {
 					left = append(left, name)
 				}
 			}
@@ -252,6 +252,6 @@ func TestPurgeIfClosedAt(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 1, present.Reruns)
 		require.NoError(t, run.PurgeIfClosedAt(ctx, present.ClosedAt))
-		require.ErrorIs(t, run.PurgeIfClosedAt(ctx, present.ClosedAt), runtime.ErrRunNotFound)
+		require.ErrorIs(t, run.PurgeIfClosedAt(ctx, present.ClosedAt), engine.ErrRunNotFound)
 	})
 }

@@ -287,8 +287,8 @@ func TestRerunFrom(t *testing.T) {
 		require.Equal(t, "sum1(c1(b1(a1()) other1(a1())) a1())", result)
 		require.Equal(t, map[string]int{"b": 1, "c": 1, "sum": 1}, s.called())
 		b.Settle(t)
-		require.ErrorIs(t, run.Rerun(ctx, fabrictype.RerunFrom("nobody")), runtime.ErrUnknownNode)
-		require.ErrorIs(t, b.Client.Run("order", "nobody").Rerun(ctx, fabrictype.RerunAll), runtime.ErrRunNotFound)
+		require.ErrorIs(t, run.Rerun(ctx, fabrictype.RerunFrom("nobody")), engine.ErrUnknownNode)
+		require.ErrorIs(t, b.Client.Run("order", "nobody").Rerun(ctx, fabrictype.RerunAll), engine.ErrRunNotFound)
 	})
 }
 

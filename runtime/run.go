@@ -8,7 +8,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
@@ -25,8 +24,8 @@ type Run[Out any] struct {
 // Start starts a run of a flow. If the call is interrupted, call Start again with the same id to complete it: the
 // engine makes no node eligible before the whole run is stored.
 //
-// The error wraps ErrOtherGraph or ErrOtherInput, which match ErrRunConflict, when the id belongs to another run;
-// ErrTooLarge for an input above MaxInput; or ErrInvalid for an invalid id, actor or tag, for too many tags, and for an
+// The error wraps ErrConflict when the id belongs to a run of another graph or with another input;
+// ErrTooLarge for an input above 1 MiB; or ErrInvalid for an invalid id, actor or tag, for too many tags, and for an
 // input without the value from which a limit, a budget or FairBy takes its key. Nothing was written then. It wraps
 // enginecore.ErrFull when the server has no room for new work; start the run again later, with the same id.
 func Start[In, Out any](
@@ -67,7 +66,7 @@ func planRun[In, Out any](
 	if err != nil {
 		return nil, nil, err
 	}
-	config, tags, err := c.checkStart(compiled, opts)
+	config, err := c.checkStart(compiled, opts)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -75,61 +74,18 @@ func planRun[In, Out any](
 	if err != nil {
 		return nil, nil, fmt.Errorf("flow %s: input: %w", def.Name(), err)
 	}
-	plan, err := c.newPlan(compiled, config, tags, input)
+	plan, err := c.submitter.Plan(compiled, &config.StartOptions, input)
 	return plan, config.signal, err
 }
 
-// newPlan makes the run of a call ready as its options require.
-func (c *Client) newPlan(
-	compiled *submit.CompiledFlow, config startConfig, tags []enginerpc.SubmitTag, input []byte,
-) (*submit.RunPlan, error) {
-	if !config.startAt.IsZero() {
-		if _, err := c.session.Library("starting runs later"); err != nil {
-			return nil, fmt.Errorf("flow %s: %w", compiled.Graph.Name, err)
-		}
-	}
-	memo, err := encodeMemo(config.memo)
-	if err != nil {
-		return nil, fmt.Errorf("flow %s: %w", compiled.Graph.Name, err)
-	}
-	if memo != nil {
-		if _, err := c.session.Library("memos of runs"); err != nil {
-			return nil, fmt.Errorf("flow %s: %w", compiled.Graph.Name, err)
-		}
-	}
-	arrival, err := c.placeRun(compiled.Graph.Name, &config)
-	if err != nil {
-		return nil, err
-	}
-	plan, err := submit.NewPlan(c.session, compiled, config.id, input)
-	if err == nil {
-		err = setArrival(plan, arrival)
-	}
-	if err != nil {
-		return nil, err
-	}
-	plan.Memo = memo
-	if config.priority != nil {
-		plan.SetPriority(*config.priority)
-	}
-	if config.deadline != nil {
-		plan.Deadline = *config.deadline
-	}
-	plan.Creator, plan.StartAt = config.actor, config.startAt
-	plan.OwnTags, plan.Tags = len(config.tags) > 0, tags
-	return plan, nil
-}
-
 // checkStart returns the options of a start, with all tags of the run. The error joins all faults of them.
-func (c *Client) checkStart(
-	flow *submit.CompiledFlow, opts []StartOption,
-) (startConfig, []enginerpc.SubmitTag, error) {
+func (c *Client) checkStart(flow *submit.CompiledFlow, opts []StartOption) (startConfig, error) {
 	config, err := c.startConfigOf(opts)
 	var faults []error
 	if err != nil {
 		faults = append(faults, fmt.Errorf("flow %s: start: %w", flow.Graph.Name, err))
 	}
-	if err := config.checkID(); err != nil {
+	if err := config.CheckID(); err != nil {
 		faults = append(faults, fmt.Errorf("flow %s: %w", flow.Graph.Name, err))
 	}
 	if config.fork != nil {
@@ -139,19 +95,10 @@ func (c *Client) checkStart(
 	for _, fault := range config.checkArrival() {
 		faults = append(faults, fmt.Errorf("flow %s: start: %w", flow.Graph.Name, fault))
 	}
-	tags, err := submit.TagsOf(flow, config.tags)
-	if err != nil {
+	if err := config.ResolveTags(flow); err != nil {
 		faults = append(faults, invalid("%w", err))
 	}
-	return config, tags, errors.Join(faults...)
-}
-
-// checkID returns the fault of the id of WithID.
-func (c *startConfig) checkID() error {
-	if !c.named {
-		return nil
-	}
-	return submit.CheckRunID(c.id)
+	return config, errors.Join(faults...)
 }
 
 // Attach adds the result type of a flow to a reference to a run. It sends nothing, so the run need not exist. It

@@ -21,7 +21,7 @@ import (
 // Cancelling a cancelled run is not an error.
 //
 // The reason has at most 2,048 bytes and no control characters; otherwise the error wraps ErrInvalid. It wraps
-// ErrRunOver when the run has ended otherwise, and ErrRunNotFound when it does not exist.
+// ErrOver when the run has ended otherwise, and ErrNotFound when it does not exist.
 func (r *RunRef) Cancel(ctx context.Context, reason string, opts ...ActionOption) error {
 	return r.cancel(ctx, submit.CancelAll, reason, opts)
 }
@@ -60,8 +60,8 @@ func (r *RunRef) cancel(ctx context.Context, policy, reason string, opts []Actio
 // CancelNode cancels one node of the run, whether it waits or runs. Downstream nodes are skipped, or start as their
 // joins allow. The run continues, and ends as cancelled if no node fails. Cancelling a cancelled node is not an error.
 //
-// The reason follows the rules of Cancel. The error wraps ErrInvalid; ErrUnknownNode when the run does not exist or has
-// no such node; ErrNodeOver when the node has ended otherwise; or, in contract mode, ErrNotInContract.
+// The reason follows the rules of Cancel. The error wraps ErrInvalid; ErrNotFound when the run does not exist or has
+// no such node; ErrOver when the node has ended otherwise; or, in contract mode, ErrNotInContract.
 func (r *RunRef) CancelNode(ctx context.Context, node, reason string, opts ...ActionOption) error {
 	if r.isIntercepted() {
 		return r.intercept(ctx, interceptor.CancelNode, node, func(ctx context.Context, r *RunRef) error {
@@ -89,7 +89,7 @@ func (r *RunRef) CancelNode(ctx context.Context, node, reason string, opts ...Ac
 
 // Pause keeps the nodes of the run from starting until Resume. Running functions, delays, signals and the deadline of
 // the run continue. Pausing a paused run is not an error, and changes neither its reason nor its actor. The reason
-// follows the rules of Cancel. The error wraps ErrInvalid, ErrRunNotFound, ErrRunOver when the run has ended, or in
+// follows the rules of Cancel. The error wraps ErrInvalid, ErrNotFound, ErrOver when the run has ended, or in
 // contract mode ErrNotInContract.
 func (r *RunRef) Pause(ctx context.Context, reason string, opts ...ActionOption) error {
 	if r.isIntercepted() {
@@ -137,7 +137,7 @@ func (r *RunRef) Resume(ctx context.Context, opts ...ActionOption) error {
 // position in the queue at once; running nodes use the new priority for their next attempt. A rerun keeps the priority.
 //
 // Large runs and child runs are changed in several steps; after an error, repeat the call. A map or sub-flow that
-// starts during the call may keep the old priority. The error wraps ErrInvalid, ErrRunNotFound, ErrRunOver, or in
+// starts during the call may keep the old priority. The error wraps ErrInvalid, ErrNotFound, ErrOver, or in
 // contract mode ErrNotInContract.
 func (r *RunRef) SetPriority(ctx context.Context, priority int) error {
 	if r.isIntercepted() {
@@ -155,7 +155,7 @@ func (r *RunRef) SetPriority(ctx context.Context, priority int) error {
 }
 
 // SetNodePriority changes the priority of one node of the run, as SetPriority does for all. The error may also wrap
-// ErrUnknownNode or ErrNodeOver.
+// ErrNotFound or ErrOver.
 func (r *RunRef) SetNodePriority(ctx context.Context, node string, priority int) error {
 	if r.isIntercepted() {
 		return r.intercept(ctx, interceptor.SetPriority, node, func(ctx context.Context, r *RunRef) error {
@@ -201,8 +201,8 @@ func (r *RunRef) setPriority(ctx context.Context, node string, priority int) err
 // the whole time of its deadline. A node keeps its previous result until it succeeds again. Each node can be run again
 // ten times. Run.Result waits for the new end.
 //
-// The error wraps ErrRunOpen while the run is not over, ErrRunNotFound, ErrUnknownNode for a node that the run does not
-// have, ErrInvalid for an invalid scope, ErrNothingToRerun when the scope has no nodes, ErrRerunLimit, or in contract
+// The error wraps ErrRunOpen while the run is not over, ErrNotFound for the run or the node of the scope,
+// ErrInvalid for an invalid scope, ErrNothingToRerun when the scope has no nodes, ErrRerunLimit, or in contract
 // mode ErrNotInContract; nothing has been changed then. Keepers complete a call that was interrupted later. With
 // WithRequestID it can be repeated.
 func (r *RunRef) Rerun(ctx context.Context, scope fabrictype.RerunScope, opts ...ActionOption) error {
@@ -235,7 +235,7 @@ func (r *RunRef) rerun(ctx context.Context, scope fabrictype.RerunScope, by acti
 // child runs. Of more than 1,000 child runs, and of those that are still ending, keepers delete the rest shortly after.
 // If the call is interrupted, repeat it. The run id can be used again afterwards; while former child runs are left,
 // maps and sub-flows of the new run can fail or take the results of those. The error wraps ErrRunOpen while a node of
-// the run is open, ErrRunNotFound, or in contract mode ErrNotInContract.
+// the run is open, ErrNotFound, or in contract mode ErrNotInContract.
 func (r *RunRef) Purge(ctx context.Context) error { return r.purge(ctx, time.Time{}) }
 
 // PurgeIfClosedAt is Purge for a program that decides by a description or a summary that it has read: it purges the run

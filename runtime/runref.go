@@ -15,7 +15,7 @@ import (
 // use, as long as its client is open.
 //
 // The error of every call wraps ErrInvalid when the id is not valid, enginecore.ErrClosed when the client or the engine
-// is closed, and, unless its comment states otherwise, ErrRunNotFound when the run does not exist.
+// is closed, and, unless its comment states otherwise, ErrNotFound when the run does not exist.
 type RunRef struct {
 	client    *Client
 	flow, id  string

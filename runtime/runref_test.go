@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -43,7 +44,7 @@ func TestReferenceToARun(t *testing.T) {
 
 	_, err = runtime.Attach(b.Client.Run("another", "r"), def)
 	require.EqualError(t, err, "attach to run r of flow another: the definition is of flow "+def.Name())
-	require.ErrorIs(t, b.Client.Run(def.Name(), "nobody").Purge(ctx), runtime.ErrRunNotFound)
+	require.ErrorIs(t, b.Client.Run(def.Name(), "nobody").Purge(ctx), engine.ErrRunNotFound)
 	bad := b.Client.Run(def.Name(), "two\nlines")
 	require.Empty(t, bad.FlowID())
 	require.ErrorIs(t, bad.Purge(ctx), runtime.ErrInvalid)

@@ -37,22 +37,21 @@ type RunQuery struct {
 	// FinishedFrom (inclusive) and FinishedBefore (exclusive) bound the time at which the last node ended. With either,
 	// only runs that are over are selected, in the order of their end.
 	FinishedFrom, FinishedBefore time.Time
-	// Sort is the order of the runs. Defaults to NewestFirst, or LastEndedFirst if FinishedFrom or FinishedBefore is
-	// set.
-	Sort RunSort
+	// Sort is the order of the runs: "-created" begins with the run that was created last, "created" with the first
+	// one, "-finished" with the run that ended last, "finished" with the one that ended first. The orders by the end
+	// select only runs that are over. Runs of the same millisecond are in the order of their flow ids. Defaults to
+	// "-created", or "-finished" if FinishedFrom or FinishedBefore is set.
+	Sort string
 	// Children includes the child runs of maps and sub-flows. A query with Flow includes them in any case.
 	Children bool
 }
 
-// RunSort is an order of runs. Runs of the same millisecond are in the order of their flow ids.
-type RunSort string
-
-// Orders of runs. Those by the end select only runs that are over.
+// Orders of runs.
 const (
-	NewestFirst     RunSort = "-created"
-	OldestFirst     RunSort = "created"
-	LastEndedFirst  RunSort = "-finished"
-	FirstEndedFirst RunSort = "finished"
+	newestFirst     = "-created"
+	oldestFirst     = "created"
+	lastEndedFirst  = "-finished"
+	firstEndedFirst = "finished"
 )
 
 // maxQueryText is the most bytes of RunQuery.Text: that is how long a run id is.
@@ -60,7 +59,7 @@ const maxQueryText = 256
 
 // byEnd reports whether the runs are wanted in the order of their ends.
 func (q RunQuery) byEnd() bool {
-	return q.hasFinished() || q.Sort == LastEndedFirst || q.Sort == FirstEndedFirst
+	return q.hasFinished() || q.Sort == lastEndedFirst || q.Sort == firstEndedFirst
 }
 
 func (q RunQuery) hasCreated() bool { return !q.CreatedFrom.IsZero() || !q.CreatedBefore.IsZero() }
@@ -70,7 +69,7 @@ func (q RunQuery) hasFinished() bool { return !q.FinishedFrom.IsZero() || !q.Fin
 // onlyFlow reports whether the query names a flow and nothing else.
 func (q RunQuery) onlyFlow() bool {
 	return q.Flow != "" && len(q.States) == 0 && len(q.Tags) == 0 && q.Text == "" && q.Key == "" && !q.Queued &&
-		!q.hasCreated() && !q.hasFinished() && (q.Sort == "" || q.Sort == NewestFirst)
+		!q.hasCreated() && !q.hasFinished() && (q.Sort == "" || q.Sort == newestFirst)
 }
 
 // Check validates the query without an engine. The error has all faults and matches ErrInvalid; Client.Runs would
@@ -106,7 +105,7 @@ func (q RunQuery) Check() error {
 // checkOrder reports conflicts between the order and the times: the engine has one list by creation and one by the end.
 func (q RunQuery) checkOrder(fault func(format string, args ...any)) {
 	switch q.Sort {
-	case "", NewestFirst, OldestFirst, LastEndedFirst, FirstEndedFirst:
+	case "", newestFirst, oldestFirst, lastEndedFirst, firstEndedFirst:
 	default:
 		fault("sort %q: must be one of -created, created, -finished, finished", q.Sort)
 	}
@@ -115,7 +114,7 @@ func (q RunQuery) checkOrder(fault func(format string, args ...any)) {
 		fault("times of creation and times of the end cannot be combined")
 	case q.hasCreated() && q.byEnd():
 		fault("times of creation cannot be combined with sort %q", q.Sort)
-	case q.hasFinished() && (q.Sort == NewestFirst || q.Sort == OldestFirst):
+	case q.hasFinished() && (q.Sort == newestFirst || q.Sort == oldestFirst):
 		fault("times of the end cannot be combined with sort %q", q.Sort)
 	}
 }
@@ -129,7 +128,7 @@ func (q RunQuery) stored() runsearch.Query {
 	return runsearch.Query{
 		Flow: q.Flow, States: states, Tags: q.Tags, Text: q.Text, CreatedFrom: q.CreatedFrom,
 		CreatedBefore: q.CreatedBefore, ClosedFrom: q.FinishedFrom, ClosedBefore: q.FinishedBefore, ByEnd: q.byEnd(),
-		OldestFirst: q.Sort == OldestFirst || q.Sort == FirstEndedFirst, Children: q.Children || q.Flow != "",
+		OldestFirst: q.Sort == oldestFirst || q.Sort == firstEndedFirst, Children: q.Children || q.Flow != "",
 		Key: q.Key, Queued: q.Queued,
 	}
 }

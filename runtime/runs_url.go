@@ -17,14 +17,13 @@ func (q RunQuery) Values() url.Values {
 	for _, state := range q.States {
 		states = append(states, string(state))
 	}
-	order := string(q.Sort)
-	return q.parameters(&states, &order).Values()
+	return q.parameters(&states).Values()
 }
 
-// parameters are the fields of the query by their parameters, except states and order, whose types differ.
-func (q *RunQuery) parameters(states *[]string, order *string) queryurl.Fields {
+// parameters are the fields of the query by their parameters, except the states, whose type differs.
+func (q *RunQuery) parameters(states *[]string) queryurl.Fields {
 	return queryurl.Fields{
-		Texts: map[string]*string{"flow": &q.Flow, "text": &q.Text, "key": &q.Key, "sort": order},
+		Texts: map[string]*string{"flow": &q.Flow, "text": &q.Text, "key": &q.Key, "sort": &q.Sort},
 		Lists: map[string]*[]string{"state": states},
 		Times: map[string]*time.Time{
 			"created_from": &q.CreatedFrom, "created_before": &q.CreatedBefore,
@@ -41,9 +40,7 @@ func (q *RunQuery) parameters(states *[]string, order *string) queryurl.Fields {
 func ParseRunQuery(v url.Values, others ...string) (RunQuery, error) {
 	var q RunQuery
 	var states []string
-	var order string
-	faults := faultsOf("run query", q.parameters(&states, &order).Read(v, others))
-	q.Sort = RunSort(order)
+	faults := faultsOf("run query", q.parameters(&states).Read(v, others))
 	for _, state := range states {
 		q.States = append(q.States, fabrictype.RunState(state))
 	}
@@ -56,14 +53,13 @@ func ParseRunQuery(v url.Values, others ...string) (RunQuery, error) {
 // Values returns the query as parameters of a URL, which ParseWaitQuery reads: flow, tag.KEY, audience, text, from and
 // before (RFC 3339, in UTC), and sort. Fields that are not set have no parameter.
 func (q WaitQuery) Values() url.Values {
-	order := string(q.Sort)
-	return q.parameters(&order).Values()
+	return q.parameters().Values()
 }
 
-// parameters are the fields of the query by their parameters, except its order, whose type differs.
-func (q *WaitQuery) parameters(order *string) queryurl.Fields {
+// parameters are the fields of the query by their parameters.
+func (q *WaitQuery) parameters() queryurl.Fields {
 	return queryurl.Fields{
-		Texts: map[string]*string{"flow": &q.Flow, "audience": &q.Audience, "text": &q.Text, "sort": order},
+		Texts: map[string]*string{"flow": &q.Flow, "audience": &q.Audience, "text": &q.Text, "sort": &q.Sort},
 		Times: map[string]*time.Time{"from": &q.From, "before": &q.Before},
 		Tags:  &q.Tags,
 	}
@@ -73,9 +69,7 @@ func (q *WaitQuery) parameters(order *string) queryurl.Fields {
 // as for ParseRunQuery.
 func ParseWaitQuery(v url.Values, others ...string) (WaitQuery, error) {
 	var q WaitQuery
-	var order string
-	faults := faultsOf("query of waits", q.parameters(&order).Read(v, others))
-	q.Sort = WaitSort(order)
+	faults := faultsOf("query of waits", q.parameters().Read(v, others))
 	if err := errors.Join(append(faults, checkWaits(q))...); err != nil {
 		return WaitQuery{}, err
 	}

@@ -16,8 +16,6 @@ import (
 
 // Errors of schedules, for errors.Is.
 var (
-	// ErrScheduleNotFound is returned when no schedule has that name.
-	ErrScheduleNotFound = schedule.ErrScheduleNotFound
 	// ErrScheduleFull is returned by ScheduleRef.Trigger when the maximum number of fires waits to be started.
 	ErrScheduleFull = schedule.ErrScheduleFull
 	// ErrFireSkipped is returned by ScheduleRef.Trigger when the overlap policy starts nothing because a run is open.
@@ -103,11 +101,11 @@ func (f *FlowRef) Schedule(
 	if len(input) == 0 {
 		input = json.RawMessage("null")
 	}
-	compact, err := named.check(f.name, input)
+	compact, err := named.Check(f.name, input)
 	if err != nil {
 		return fail(err)
 	}
-	draft, err := newDraft(f.client.session, name, config, named.compiled, compact)
+	draft, err := newDraft(f.client.session, name, config, named.Compiled, compact)
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ import (
 // call queries the engine, in the namespace of the client. It is safe for concurrent use, as long as its client is
 // open.
 //
-// The error of every call wraps ErrScheduleNotFound when the schedule does not exist, ErrInvalid for a name that no
+// The error of every call wraps ErrNotFound when the schedule does not exist, ErrInvalid for a name that no
 // schedule can have, and in contract mode ErrNotInContract.
 type ScheduleRef struct {
 	client *Client

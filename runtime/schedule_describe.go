@@ -7,6 +7,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/describe"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/schedule"
 )
 
@@ -24,7 +25,7 @@ func (s *ScheduleRef) Describe(ctx context.Context) (*fabrictype.Schedule, error
 		return fail(err)
 	}
 	if r.State.Deleting {
-		return fail(ErrScheduleNotFound)
+		return fail(engine.ErrScheduleNotFound)
 	}
 	d, err := s.client.schedules().Describe(ctx, r, history)
 	if err != nil {

@@ -65,7 +65,7 @@ func (s *ScheduleRef) Next(ctx context.Context, n int) ([]time.Time, error) {
 		r, _, err = schedule.Store{Session: s.client.session}.Read(ctx, p, id, 0)
 	}
 	if err == nil && r.State.Deleting {
-		err = ErrScheduleNotFound
+		err = engine.ErrScheduleNotFound
 	}
 	if err != nil {
 		return nil, fmt.Errorf("next times of schedule %.140q: %w", s.name, err)
@@ -206,10 +206,10 @@ func (c *Client) checkEditedInput(ctx context.Context, content schedule.Compiled
 	if err != nil {
 		return err
 	}
-	if named.compiled.Hash != content.Flow.Hash {
+	if named.Compiled.Hash != content.Flow.Hash {
 		return nil // the schema belongs to another version
 	}
-	_, err = named.check(graph.Name, input)
+	_, err = named.Check(graph.Name, input)
 	return err
 }
 

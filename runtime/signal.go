@@ -9,12 +9,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/answer"
 )
 
-// Limits of a signal that the client checks before it sends anything.
-const (
-	// MaxSignalPayload is the largest encoded payload of a signal: 64 KiB.
-	MaxSignalPayload = 64 << 10
-)
-
 // Signal is a message to a waitpoint.
 type Signal struct {
 	// Name is the kind of signal, such as "approve". The rules for it are those for names of activities.

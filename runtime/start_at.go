@@ -22,12 +22,12 @@ const maxStartDelay = 10 * 366 * 24 * time.Hour
 //
 // When Start returns a run that exists, its time does not change.
 func StartAt(t time.Time) StartOption {
-	return startFunc(func(c *startConfig) { c.startAt = t })
+	return startFunc(func(c *startConfig) { c.StartAt = t })
 }
 
 // StartAfter is StartAt for a time from now on, by the clock of this program.
 func StartAfter(d time.Duration) StartOption {
-	return startFunc(func(c *startConfig) { c.startAt = time.Now().Add(d) })
+	return startFunc(func(c *startConfig) { c.StartAt = time.Now().Add(d) })
 }
 
 // checkStartAt returns the fault of the time of a start.
@@ -40,7 +40,7 @@ func checkStartAt(t time.Time) error {
 
 // MoveStart moves the start of a run that has not started, and its deadline with it: to another time, or to now when
 // that is over or zero. The error wraps ErrRunStarted when it has started, ErrRunQueued for one in a queue, ErrInvalid
-// for a time more than ten years ahead, ErrRunNotFound, ErrRunOver, or in contract mode ErrNotInContract. A run with
+// for a time more than ten years ahead, ErrNotFound, ErrOver, or in contract mode ErrNotInContract. A run with
 // more than 256 roots is moved in several steps: repeat the call after another error.
 func (r *RunRef) MoveStart(ctx context.Context, t time.Time) error {
 	if r.isIntercepted() {

@@ -9,8 +9,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
-// MaxStarts is the most runs of one call of StartMany.
-const MaxStarts = 10_000
+// maxStarts is the most runs of one call of StartMany.
+const maxStarts = 10_000
 
 // NewRun is one of the runs that StartMany starts.
 type NewRun[In any] struct {
@@ -24,7 +24,7 @@ type StartedRun[Out any] struct {
 	Err error
 }
 
-// StartMany starts up to MaxStarts runs of a flow, as many with one call to the engine as it allows: up to 64 of one
+// StartMany starts up to 10,000 runs of a flow, as many with one call to the engine as it allows: up to 64 of one
 // partition. Runs without an id are spread over few partitions. The outcomes are in the order of the runs; one that is
 // not started does not keep the others from it. Each run is started whole or not at all, all of them together are not.
 // Give ids to be able to repeat the call.
@@ -40,8 +40,8 @@ func StartMany[In, Out any](
 	if err := usable(c, def); err != nil {
 		return nil, fmt.Errorf("start runs: %w", err)
 	}
-	if len(runs) > MaxStarts {
-		return nil, invalid("start %d runs: at most %d are allowed in one call", len(runs), MaxStarts)
+	if len(runs) > maxStarts {
+		return nil, invalid("start %d runs: at most %d are allowed in one call", len(runs), maxStarts)
 	}
 	plan := func(run NewRun[In]) (*submit.RunPlan, error) {
 		plan, signal, err := planRun(c, def, run.Input, run.Options)

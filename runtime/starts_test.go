@@ -116,8 +116,8 @@ func contentOf(t *testing.T, ctx context.Context, client rueidis.Client, key str
 	return rename(fmt.Sprint(answer))
 }
 
-// TestStartsTogether_StoreTheRecordsOfSingleStarts compares the stored records of a run that was started together with others with the records
-// of a run that was started alone.
+// TestStartsTogether_StoreTheRecordsOfSingleStarts compares the stored records of a run that was started together with
+// others with the records of a run that was started alone.
 func TestStartsTogether_StoreTheRecordsOfSingleStarts(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -169,7 +169,8 @@ func TestStartsTogether_StoreTheRecordsOfSingleStarts(t *testing.T) {
 	})
 }
 
-// TestStartsTogether_StoreTheEdgesOfSingleStarts does the same for a flow without limits and budgets: with nodes that one edge leaves, with data or without, several, and none, and some to which several lead.
+// TestStartsTogether_StoreTheEdgesOfSingleStarts does the same for a flow without limits and budgets: with nodes that
+// one edge leaves, with data or without, several, and none, and some to which several lead.
 func TestStartsTogether_StoreTheEdgesOfSingleStarts(t *testing.T) {
 	t.Parallel()
 	double := activity.New("double", func(_ context.Context, n int) (int, error) { return n * 2, nil })
@@ -272,13 +273,13 @@ func TestManyStartsAtOnce(t *testing.T) {
 		require.Equal(t, 3, lost, "calls that bring several runs")
 		mu.Unlock()
 		_, err := runtime.Start(ctx, far.Client, def, 6, runtime.WithID(plans[0].Run))
-		require.ErrorIs(t, err, runtime.ErrRunConflict)
+		require.ErrorIs(t, err, engine.ErrRunConflict)
 		b.Settle(t)
 	})
 }
 
-// TestStarts_EndWithTheirContexts ends the contexts of starts that wait for an earlier call without an answer. The others
-// continue.
+// TestStarts_EndWithTheirContexts ends the contexts of starts that wait for an earlier call without an answer. The
+// others continue.
 func TestStarts_EndWithTheirContexts(t *testing.T) {
 	t.Parallel()
 	fixture.OnServers(t, func(t *testing.T, kind testserver.Kind) {
@@ -362,8 +363,8 @@ func TestRecordsOfLaterRuns(t *testing.T) {
 	})
 }
 
-// TestStartsTogether_EnterQueuesOfTheirKeys starts runs together with fairness keys, and then others without: each run is in the queue of its
-// key, and runs without one share a queue while keys wait.
+// TestStartsTogether_EnterQueuesOfTheirKeys starts runs together with fairness keys, and then others without: each run
+// is in the queue of its key, and runs without one share a queue while keys wait.
 func TestStartsTogether_EnterQueuesOfTheirKeys(t *testing.T) {
 	t.Parallel()
 	type order struct{ Tenant string }

@@ -23,8 +23,8 @@ var ErrCursor = engine.ErrCursor
 // A node of a child run is named from its parent on, with slashes: "send/item-3" is an item of the map send,
 // "ship/pack" the node pack of the sub-flow ship.
 //
-// An error is yielded last. It wraps ErrRunNotFound; ErrUnknownNode when the run has no such node, or the child run
-// does not exist at present; ErrCursor for a cursor that no frame has; enginecore.ErrClosed when the client or the
+// An error is yielded last. It wraps ErrNotFound, also when the run has no such node, or the child run does
+// not exist at present; ErrCursor for a cursor that no frame has; enginecore.ErrClosed when the client or the
 // engine is closed; or ErrTooManyWatches, because a stream that waits counts towards OpenConfig.MaxWatches.
 func (r *RunRef) Stream(ctx context.Context, node, after string) iter.Seq2[fabrictype.Frame, error] {
 	return following(ctx, r, func(ctx context.Context, f *follow.Run) iter.Seq2[fabrictype.Frame, error] {

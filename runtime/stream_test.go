@@ -13,6 +13,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -99,10 +100,10 @@ func TestStreamFaults(t *testing.T) {
 			}
 		}
 		for _, err := range b.Client.Run("quiet", "nobody").Stream(ctx, "node", "") {
-			require.ErrorIs(t, err, runtime.ErrRunNotFound)
+			require.ErrorIs(t, err, engine.ErrRunNotFound)
 		}
 		for _, err := range run.Stream(ctx, "nod", "") {
-			require.ErrorIs(t, err, runtime.ErrUnknownNode)
+			require.ErrorIs(t, err, engine.ErrUnknownNode)
 		}
 		for range run.Frames(ctx, "node", "") {
 			t.Fatal("a frame")

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
@@ -35,7 +34,7 @@ func (t *Task) RecordedStep(name string) (result json.RawMessage, recorded bool,
 	return result, recorded, t.wrap("read a step of", nil)
 }
 
-// RecordStep records the result of a step, JSON of at most activity.MaxStep bytes, unless there is one: it returns the
+// RecordStep records the result of a step, JSON of at most 1 MiB, unless there is one: it returns the
 // one that was recorded first. So it is safe to repeat. The record is fenced: without the lease it is refused with
 // ErrLeaseLost. Other errors match ErrInvalid for a name or a result that cannot be, ErrTooLarge, or ErrNotInContract.
 func (t *Task) RecordStep(ctx context.Context, name string, result json.RawMessage) (first json.RawMessage, err error) {
@@ -45,9 +44,9 @@ func (t *Task) RecordStep(ctx context.Context, name string, result json.RawMessa
 	err = checkStep(name)
 	switch {
 	case err != nil:
-	case len(result) > activity.MaxStep:
+	case len(result) > activityspec.MaxStep:
 		err = fmt.Errorf("%w: the result of step %s has %d bytes, at most %d are allowed", ErrTooLarge, name,
-			len(result), activity.MaxStep)
+			len(result), activityspec.MaxStep)
 	default:
 		if err = activityspec.CheckJSON(result); err != nil {
 			err = invalid("the result of step %s: %w", name, err)

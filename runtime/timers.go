@@ -21,8 +21,8 @@ const maxTimer = 10 * 366 * 24 * time.Hour
 // activity.Sleep. A time that is over ends the sleep at once. The change is atomic, and recorded in the audit log and
 // the events of the run. To move a timer of a child run, use the RunRef of that run.
 //
-// The error wraps ErrNotSleeping, ErrInvalid for the zero time and a time more than ten years ahead, ErrUnknownNode,
-// ErrRunNotFound, or in contract mode ErrNotInContract.
+// The error wraps ErrNotSleeping, ErrInvalid for the zero time and a time more than ten years ahead,
+// ErrNotFound, or in contract mode ErrNotInContract.
 func (r *RunRef) MoveTimer(ctx context.Context, node string, to time.Time) error {
 	var err error
 	switch {

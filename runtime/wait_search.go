@@ -29,25 +29,13 @@ type WaitQuery struct {
 	// bytes.
 	Text string
 	// From (inclusive) and Before (exclusive) bound the time that the waits are ordered by: when they were opened, or
-	// with WaitsDueFirst when they time out.
+	// with "due" when they time out.
 	From, Before time.Time
-	// Sort is the order of the waits. Defaults to WaitsOldestFirst.
-	Sort WaitSort
+	// Sort is the order of the waits: "opened" begins with the wait that was opened first, "-opened" with the one that
+	// was opened last; "due" selects only waits with a timeout that has not passed, and begins with the one that times
+	// out first. Waits of the same millisecond are in the order of their execution ids. Defaults to "opened".
+	Sort string
 }
-
-// WaitSort is an order of waits. Waits of the same millisecond are in the order of their execution ids.
-type WaitSort string
-
-// Orders of waits.
-const (
-	// WaitsOldestFirst begins with the wait that was opened first.
-	WaitsOldestFirst WaitSort = "opened"
-	// WaitsNewestFirst begins with the wait that was opened last.
-	WaitsNewestFirst WaitSort = "-opened"
-	// WaitsDueFirst selects only waits with a timeout that has not passed, and begins with the one that times out
-	// first.
-	WaitsDueFirst WaitSort = "due"
-)
 
 // Waits yields the open waits of all runs that satisfy the query, child runs of maps and sub-flows included, with their
 // tokens. It reads pages as the loop consumes them; each call to the engine examines a bounded number of waits. A wait
@@ -58,7 +46,7 @@ const (
 // The error matches ErrInvalid for an invalid query, and in contract mode ErrNotInContract.
 func (c *Client) Waits(ctx context.Context, q WaitQuery) iter.Seq2[Waitpoint, error] {
 	return func(yield func(Waitpoint, error) bool) {
-		q.Sort = cmp.Or(q.Sort, WaitsOldestFirst)
+		q.Sort = cmp.Or(q.Sort, waitlist.OldestFirst)
 		search, err := c.searchWaits(ctx, q, "")
 		for err == nil {
 			var w waitlist.Waitpoint
@@ -84,7 +72,7 @@ func (c *Client) ListWaits(
 	if err != nil {
 		return fail(err)
 	}
-	q.Sort = cmp.Or(q.Sort, WaitsOldestFirst)
+	q.Sort = cmp.Or(q.Sort, waitlist.OldestFirst)
 	search, err := c.searchWaits(ctx, q, cursor)
 	if err != nil {
 		return fail(err)
@@ -105,7 +93,7 @@ func checkWaits(q WaitQuery) error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, invalid("query of waits: "+format, args...)) }
 	switch q.Sort {
-	case "", WaitsOldestFirst, WaitsNewestFirst, WaitsDueFirst:
+	case "", waitlist.OldestFirst, waitlist.NewestFirst, waitlist.DueFirst:
 	default:
 		fault("sort %q: must be one of opened, -opened, due", q.Sort)
 	}
@@ -134,7 +122,7 @@ func (c *Client) searchWaits(ctx context.Context, q WaitQuery, cursor string) (*
 	}
 	return waitlist.NewSearch(c.session, index, waitlist.Query{
 		Flow: q.Flow, Tags: q.Tags, Audience: q.Audience, Text: q.Text, From: q.From, Before: q.Before,
-		Sort: string(q.Sort),
+		Sort: q.Sort,
 	}, cursor)
 }
 
@@ -151,7 +139,7 @@ func (c *Client) Waitpoint(ctx context.Context, token activity.Token) (Waitpoint
 }
 
 // ReceivedSignals yields the signals that a waitpoint of the run has received, also signals that did not count, in the
-// order of their arrival, with their senders and payloads. An error ends the sequence: it matches ErrWaitOver if the
+// order of their arrival, with their senders and payloads. An error ends the sequence: it matches ErrOver if the
 // run no longer has the waitpoint, and in contract mode ErrNotInContract.
 func (r *RunRef) ReceivedSignals(ctx context.Context, w Waitpoint) iter.Seq2[fabrictype.ReceivedSignal, error] {
 	return func(yield func(fabrictype.ReceivedSignal, error) bool) {

@@ -2,23 +2,15 @@ package runtime
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/answer"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/internal/errorcode"
-	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/waitlist"
 )
-
-// ErrWaitOver is returned by ResumeWait and CancelWait when the wait has ended.
-var ErrWaitOver = engine.ErrWaitOver
 
 // Waitpoint is a place at which a run waits, or has waited, for signals, with the token for these.
 type Waitpoint struct {
@@ -32,7 +24,7 @@ func waitpointOf(w waitlist.Waitpoint) Waitpoint { return Waitpoint{w.Wait, w.To
 
 // Waitpoints returns the open waitpoints of the run with their tokens, the oldest first. It includes the waitpoints of
 // open child runs, of maps and sub-flows at any depth; Waitpoint.Flow and Waitpoint.Run name the run that ResumeWait,
-// CancelWait and ReceivedSignals are for. The error wraps ErrRunNotFound.
+// CancelWait and ReceivedSignals are for. The error wraps ErrNotFound.
 func (r *RunRef) Waitpoints(ctx context.Context) ([]Waitpoint, error) {
 	return r.waitpoints(ctx, false)
 }
@@ -60,8 +52,8 @@ func (r *RunRef) waitpoints(ctx context.Context, closed bool) ([]Waitpoint, erro
 }
 
 // ResumeWait ends a wait of the run without signals, on behalf of an operator: the wait continues as if a signal with
-// that payload, encoded as JSON, had ended it. The error wraps ErrWaitOver when the wait has ended or does not belong
-// to the run, ErrTooLarge for a payload above MaxSignalPayload, or ErrInvalid for one that cannot be encoded or does
+// that payload, encoded as JSON, had ended it. The error wraps ErrOver when the wait has ended or does not belong
+// to the run, ErrTooLarge for a payload above 64 KiB, or ErrInvalid for one that cannot be encoded or does
 // not satisfy the AnswerSchema of a wait for one payload, with a *fabrictype.ValueError that has all its faults.
 func (r *RunRef) ResumeWait(ctx context.Context, w Waitpoint, payload any) error {
 	if r.isIntercepted() {
@@ -73,29 +65,29 @@ func (r *RunRef) ResumeWait(ctx context.Context, w Waitpoint, payload any) error
 	if err != nil {
 		return err
 	}
-	return r.endWait(ctx, w, enginerpc.EndWaitCall{Resume: true, Result: data})
+	return r.endWait(ctx, w, answer.End{Resume: true, Result: data})
 }
 
 // CancelWait ends a wait of the run and cancels its node. The reason follows the rules of Cancel. The error wraps
-// ErrWaitOver as for ResumeWait, or ErrInvalid.
+// ErrOver as for ResumeWait, or ErrInvalid.
 func (r *RunRef) CancelWait(ctx context.Context, w Waitpoint, reason string) error {
 	if r.isIntercepted() {
 		return r.intercept(ctx, interceptor.CancelWait, w.Node, func(ctx context.Context, r *RunRef) error {
 			return r.CancelWait(ctx, w, reason)
 		})
 	}
-	return r.endWait(ctx, w, enginerpc.EndWaitCall{Reason: reason})
+	return r.endWait(ctx, w, answer.End{Reason: reason})
 }
 
-// endWait ends a wait as the call specifies.
-func (r *RunRef) endWait(ctx context.Context, w Waitpoint, call enginerpc.EndWaitCall) error {
+// endWait ends a wait.
+func (r *RunRef) endWait(ctx context.Context, w Waitpoint, end answer.End) error {
 	if err := r.ready(ctx); err != nil {
 		return err
 	}
 	fail := func(err error) error {
 		return r.errorf(fmt.Sprintf("end the wait %s of node %s of", w.ID, w.Node), err)
 	}
-	if err := engine.CheckReason(call.Reason); err != nil {
+	if err := engine.CheckReason(end.Reason); err != nil {
 		return fail(err)
 	}
 	if err := engine.CheckText("actor", r.client.actor, engine.MaxActor); err != nil {
@@ -104,25 +96,9 @@ func (r *RunRef) endWait(ctx context.Context, w Waitpoint, call enginerpc.EndWai
 	if w.ID == "" || w.ExecutionID == "" {
 		return r.errorf("end a wait of", invalid("the waitpoint has no id: use one that Waitpoints returned"))
 	}
-	partition, err := keyspace.PartitionOf(enginecore.ExecutionID(w.ExecutionID))
-	if err != nil {
+	end.Actor = r.client.actorName()
+	if err := r.client.answers.End(ctx, r.client.session, r.at(), w.Wait, end); err != nil {
 		return fail(err)
-	}
-	store := r.client.session.Backend
-	call.Partition, call.FlowID = partition, r.flowID
-	call.ExecutionID, call.WaitpointID = enginecore.ExecutionID(w.ExecutionID), enginecore.WaitpointID(w.ID)
-	call.Actor, call.Namespace = r.client.actorName(), r.client.session.Namespace
-	reply, err := r.client.answers.EndWait(ctx, store, call)
-	switch {
-	case errors.Is(err, errorcode.ExecutionNotSuspended), err == nil &&
-		reply.Status == enginerpc.StatusAlreadySatisfied:
-		return fail(ErrWaitOver)
-	case errors.Is(err, enginecore.ErrExecutionNotFound), errors.Is(err, enginecore.ErrWaitpointNotFound):
-		return fail(fmt.Errorf("%w: %w", ErrWaitOver, err))
-	case err != nil:
-		return fail(err)
-	case reply.More:
-		r.client.session.Drain(ctx, partition)
 	}
 	return nil
 }

@@ -238,7 +238,7 @@ func perform(t *testing.T, b *enginetest.Bench, a *activity.Activity[sceneTask, 
 			at := time.Duration(r.IntN(60)) * time.Millisecond
 			busy.Go(func() {
 				time.Sleep(at) //nolint:forbidigo // a random moment of the run
-				if err := run.Cancel(ctx, "enough"); err != nil && !errors.Is(err, runtime.ErrRunOver) {
+				if err := run.Cancel(ctx, "enough"); err != nil && !errors.Is(err, engine.ErrRunOver) {
 					t.Error(err)
 				}
 			})

@@ -9,6 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -55,7 +56,7 @@ func TestWatchFollowsTheRun(t *testing.T) {
 				"flow_submitted ", "started first", "success first", "started second", "success second", "flow_success ",
 			}, seen)
 			for _, err := range local.Client().Run("watched", "nobody").Watch(ctx, "") {
-				require.ErrorIs(t, err, runtime.ErrRunNotFound)
+				require.ErrorIs(t, err, engine.ErrRunNotFound)
 			}
 		})
 	}
@@ -90,7 +91,7 @@ func TestWatchOfARunThatWasRunAgain(t *testing.T) {
 		}
 		require.NoError(t, run.Purge(ctx))
 		for _, err := range run.Watch(ctx, last) {
-			require.ErrorIs(t, err, runtime.ErrRunNotFound)
+			require.ErrorIs(t, err, engine.ErrRunNotFound)
 		}
 	})
 }

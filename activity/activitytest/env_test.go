@@ -111,7 +111,7 @@ func TestOnceIsRecorded(t *testing.T) {
 	if !activity.IsNonRetryable(err) || activity.CategoryOf(err) != activity.CategoryEncode {
 		t.Errorf("no JSON form: %v", err)
 	}
-	large := strings.Repeat("x", activity.MaxStep)
+	large := strings.Repeat("x", 1<<20)
 	_, err = activity.Step(env.Context(t.Context()), "large", func(context.Context) (string, error) { return large, nil })
 	if !activity.IsNonRetryable(err) || !strings.Contains(err.Error(), `step "large": result has 1048578 bytes, at most 1048576`) {
 		t.Errorf("large: %v", err)
@@ -207,7 +207,7 @@ func one(context.Context) (int, error) { return 1, nil }
 func TestEmitFaults(t *testing.T) {
 	t.Parallel()
 	for want, payload := range map[string]any{
-		`emit "log": payload has 65537 bytes, at most 65536 are allowed`: make([]byte, activity.MaxFrame+1),
+		`emit "log": payload has 65537 bytes, at most 65536 are allowed`: make([]byte, 64<<10+1),
 		`emit "log": payload of type chan int does not encode`:           make(chan int),
 	} {
 		if err := activity.Emit(t.Context(), activity.Frame{Kind: "log", Payload: payload}); err == nil || !strings.Contains(err.Error(), want) {

@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/flowtest/runcheck"
 	"github.com/flowfabric/flowfabric-go/internal/dirlock"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -100,7 +101,7 @@ func TestArchive(t *testing.T) {
 		require.Equal(t, archive.Report{Archived: 1, Known: 3, Purged: 3}, report)
 		for _, run := range []string{"good", "failed"} {
 			_, err = b.Client.Run("loading", run).Describe(ctx)
-			require.ErrorIs(t, err, runtime.ErrRunNotFound)
+			require.ErrorIs(t, err, engine.ErrRunNotFound)
 		}
 		_, err = open.Describe(ctx)
 		require.NoError(t, err)

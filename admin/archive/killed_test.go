@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin/archive"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -105,7 +106,7 @@ func TestKilledWrite(t *testing.T) {
 				for _, name := range names {
 					_, err := b.Client.Run("loading", name).Describe(enginetest.Context(t))
 					if err != nil {
-						require.ErrorIs(t, err, runtime.ErrRunNotFound)
+						require.ErrorIs(t, err, engine.ErrRunNotFound)
 						require.Contains(t, archived, name, "purged and not archived")
 					}
 					if done {

@@ -8,13 +8,14 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // purge purges the archived runs whose end is longer ago than PurgeAfter, each only while its end is the archived one.
 // Child runs go with their parents.
 func (w *writer) purge(ctx context.Context) error {
-	query := runtime.RunQuery{Sort: runtime.FirstEndedFirst, FinishedBefore: time.Now().Add(-w.PurgeAfter)}
+	query := runtime.RunQuery{Sort: "finished", FinishedBefore: time.Now().Add(-w.PurgeAfter)}
 	for s, err := range w.client.Runs(ctx, query) {
 		if err != nil {
 			return err
@@ -37,7 +38,7 @@ func (w *writer) purge(ctx context.Context) error {
 		w.at("purge")
 		err = w.client.Run(s.Flow, s.Run).PurgeIfClosedAt(ctx, s.ClosedAt)
 		switch {
-		case errors.Is(err, runtime.ErrRunOpen), errors.Is(err, runtime.ErrRunNotFound),
+		case errors.Is(err, runtime.ErrRunOpen), errors.Is(err, engine.ErrRunNotFound),
 			errors.Is(err, enginecore.ErrChangedMeanwhile):
 			w.report.Changed++
 		case err != nil:
@@ -92,7 +93,7 @@ func (w *writer) wholly(ctx context.Context, s fabrictype.Run) (bool, error) {
 // hasChild reports whether the archive has a child run as it is now, and its own child runs.
 func (w *writer) hasChild(ctx context.Context, flow, run string, id enginecore.FlowID) (bool, error) {
 	d, err := w.client.Run(flow, run).Describe(ctx)
-	if errors.Is(err, runtime.ErrRunNotFound) {
+	if errors.Is(err, engine.ErrRunNotFound) {
 		return true, nil // it was purged
 	}
 	if err != nil {

@@ -58,7 +58,7 @@ func TestRunsChangedBeforeTheirPurgeAreKept(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, archive.Report{Archived: 1, Purged: 1}, report)
 				_, err = b.Client.Run("loading", "changed").Describe(ctx)
-				require.ErrorIs(t, err, runtime.ErrRunNotFound)
+				require.ErrorIs(t, err, engine.ErrRunNotFound)
 				require.Equal(t, []string{"changed", "changed"}, entries(t, dir))
 				a, err := archive.Open(dir)
 				require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/describe"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -82,7 +83,7 @@ func addDefinition(page *runtime.RunDescription, add func(line) error) error {
 
 // changedIfGone returns errChanged for an error about a run that was purged while it was read.
 func changedIfGone(err error) error {
-	if errors.Is(err, runtime.ErrRunNotFound) {
+	if errors.Is(err, engine.ErrRunNotFound) {
 		return errChanged
 	}
 	return err
@@ -122,7 +123,7 @@ func addEvents(ctx context.Context, ref *runtime.RunRef, add func(line) error) e
 		return err
 	}
 	for e, err := range ref.Watch(ctx, "") {
-		if errors.Is(err, runtime.ErrEventsLost) {
+		if errors.Is(err, &fabrictype.EventsLostError{}) {
 			if err := add(line{EventsLost: true}); err != nil {
 				return err
 			}

@@ -206,7 +206,7 @@ func (w *writer) begin(above []string) (err error) {
 func (w *writer) archive(ctx context.Context, from, before time.Time) error {
 	began, seen := time.Now().UTC(), w.manifest.Seen
 	query := runtime.RunQuery{
-		Sort: runtime.FirstEndedFirst, FinishedFrom: from, FinishedBefore: before, Children: true,
+		Sort: "finished", FinishedFrom: from, FinishedBefore: before, Children: true,
 	}
 	for s, err := range w.client.Runs(ctx, query) {
 		if err != nil {

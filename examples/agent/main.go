@@ -93,7 +93,7 @@ func answer(ctx context.Context, o options, stdin io.Reader, stdout, stderr io.W
 		opts = append(opts, runtime.WithID(o.run))
 	}
 	started, err := runtime.Start(ctx, local.Client(), def, o.question, opts...)
-	if errors.Is(err, runtime.ErrRunConflict) {
+	if errors.Is(err, runtime.ErrConflict) {
 		return fmt.Errorf("-run %q: is the run of another question: %w", o.run, err)
 	}
 	if err != nil {

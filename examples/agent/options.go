@@ -8,8 +8,6 @@ import (
 	"net/url"
 	"os"
 	"strings"
-
-	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // keyVariable is the variable of the environment that has the key of the model.
@@ -65,8 +63,8 @@ func parseOptions(args []string, help io.Writer) (options, error) {
 	if o.question = strings.Join(flags.Args(), " "); o.question == "" {
 		o.question = sampleQuestion
 	}
-	if len(o.run) > runtime.MaxRunID {
-		faults = append(faults, fmt.Errorf("-run: has %d bytes, must have at most %d", len(o.run), runtime.MaxRunID))
+	if len(o.run) > 256 {
+		faults = append(faults, fmt.Errorf("-run: has %d bytes, must have at most 256", len(o.run)))
 	}
 	if o.budget < 1 {
 		faults = append(faults, fmt.Errorf("-budget %d: must be 1 or more", o.budget))

@@ -51,7 +51,7 @@ func start(ctx context.Context, client *runtime.Client, o options) (*runtime.Run
 	}
 	change := Change{Site: string(o.site), Version: o.version, Defect: o.defect}
 	started, err := runtime.Start(ctx, client, def, change, runtime.WithID(o.version))
-	if errors.Is(err, runtime.ErrRunConflict) {
+	if errors.Is(err, runtime.ErrConflict) {
 		return nil, fmt.Errorf("version %s was begun before with another -dir, -defect, -escalate or -plain: "+
 			"repeat these, or choose a new version: %w", o.version, err)
 	}

@@ -96,7 +96,7 @@ func census(ctx context.Context, o options, stdout *os.File, stderr io.Writer) (
 		return fmt.Errorf("-out: %w", err)
 	}
 	started, err := runtime.Start(ctx, client, def, Source{Root: o.tree}, runtime.WithID(o.run))
-	if errors.Is(err, runtime.ErrRunConflict) {
+	if errors.Is(err, runtime.ErrConflict) {
 		return fmt.Errorf("-run %q: must be the id of a census of the same tree with the same -shards, or a new one: %w", o.run, err)
 	}
 	if err != nil {

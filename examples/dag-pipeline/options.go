@@ -14,8 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 const (
@@ -96,8 +94,8 @@ func parseOptions(args []string, help io.Writer) (options, error) {
 	} else if err := o.setTree(flags.Arg(0)); err != nil {
 		faults = append(faults, err)
 	}
-	if len(o.run) > runtime.MaxRunID {
-		faults = append(faults, fmt.Errorf("-run: has %d bytes, must have at most %d", len(o.run), runtime.MaxRunID))
+	if len(o.run) > 256 {
+		faults = append(faults, fmt.Errorf("-run: has %d bytes, must have at most 256", len(o.run)))
 	}
 	if o.out == "" {
 		faults = append(faults, errors.New(`-out "": must name a directory`))

@@ -133,7 +133,7 @@ func perform(
 		return Summary{}, err
 	}
 	started, err := runtime.Start(ctx, client, def, source, runtime.WithID(id))
-	if errors.Is(err, runtime.ErrRunConflict) {
+	if errors.Is(err, runtime.ErrConflict) {
 		return Summary{}, fmt.Errorf("-run %q: must be the id of a run for the same -dir, or a new one: %w", id, err)
 	}
 	if err != nil {

@@ -10,8 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // options has the values of the command line.
@@ -62,8 +60,8 @@ func parseOptions(args []string, help io.Writer) (options, error) {
 	if flags.NArg() > 0 {
 		faults = append(faults, fmt.Errorf("arguments %q: there must be none", flags.Args()))
 	}
-	if len(o.run) > runtime.MaxRunID {
-		faults = append(faults, fmt.Errorf("-run: has %d bytes, must have at most %d", len(o.run), runtime.MaxRunID))
+	if len(o.run) > 256 {
+		faults = append(faults, fmt.Errorf("-run: has %d bytes, must have at most 256", len(o.run)))
 	}
 	if o.dir == "" && !o.inMemory() {
 		o.dir = defaultDir

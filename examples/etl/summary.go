@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 )
 
@@ -35,7 +36,7 @@ type Summary struct {
 func Summarize(_ context.Context, in SummaryInput) (Summary, error) {
 	s := Summary{Reports: []FileReport{}, Failed: []FailedFile{}}
 	for i, o := range in.Outcomes {
-		if o.Outcome != flow.Succeeded {
+		if o.Outcome != fabrictype.OutcomeSucceeded {
 			s.Failed = append(s.Failed, FailedFile{in.Files[i].Name, o.Category, cause(in.Files[i], o.Reason)})
 			continue
 		}

@@ -37,7 +37,7 @@ func carry(ctx context.Context, run *runtime.Run[Shipment], p placement) (why st
 	if ctx.Err() != nil {
 		late, stop := context.WithTimeout(context.WithoutCancel(ctx), interruptWithin)
 		defer stop()
-		if err = run.Cancel(late, "the program was interrupted"); err == nil || errors.Is(err, runtime.ErrRunOver) {
+		if err = run.Cancel(late, "the program was interrupted"); err == nil || errors.Is(err, runtime.ErrOver) {
 			_, err = run.Result(late)
 		}
 	}

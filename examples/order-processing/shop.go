@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 )
 
@@ -128,7 +129,7 @@ func (s *Shop) Close(ctx context.Context, in Ending) (Entry, error) {
 	switch {
 	case undone.Shipped:
 		e.Outcome = shipped
-	case in.Failure.Outcome == flow.Failed, in.Failure.Outcome == flow.Expired:
+	case in.Failure.Outcome == fabrictype.OutcomeFailed, in.Failure.Outcome == fabrictype.OutcomeExpired:
 		e.Outcome, e.Node = failed, in.Failure.Node
 	}
 	return s.ledger.Write(e), nil

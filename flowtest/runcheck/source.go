@@ -37,7 +37,7 @@ func describePages(ctx context.Context, run *runtime.RunRef, yield func(*runtime
 		d, err := run.Describe(
 			ctx, runtime.WithValues(describe.MaxValueBytes), runtime.WithPage(cursor, describe.MaxPage),
 		)
-		if errors.Is(err, runtime.ErrRunNotFound) {
+		if errors.Is(err, runtime.ErrNotFound) {
 			return true
 		}
 		if !yield(d, err) || err != nil {

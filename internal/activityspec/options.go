@@ -10,8 +10,13 @@ import (
 // DefaultLane is the lane of activities and nodes that name none.
 const DefaultLane = "default"
 
-// MaxPriority is the highest priority; the lowest, and the default, is 0.
-const MaxPriority = 9000
+// Bounds that calls check before anything is sent.
+const (
+	// MaxPriority is the highest priority; the lowest, and the default, is 0.
+	MaxPriority = 9000
+	// MaxStep is the largest encoded result of a step, and state of a new generation, in bytes.
+	MaxStep = 1 << 20
+)
 
 // Handle carries the options of an activity.Handler to packages of this module; programs can do nothing with it.
 type Handle struct{ options *Options }

@@ -108,7 +108,7 @@ func (b Budget) NewChange(spec flowgraph.Budget, onlyNew bool, old *fabrictype.B
 }
 
 // Make makes the change. Nodes that wait for the budget continue if it has room now. The error wraps
-// [submit.ErrBudgetExists] or [enginecore.ErrChangedMeanwhile].
+// [engine.ErrBudgetExists] or [enginecore.ErrChangedMeanwhile].
 func (c *Change) Make(ctx context.Context) error {
 	b := c.budget
 	reply, err := b.core.SetBudget(ctx, c.call)
@@ -119,7 +119,7 @@ func (c *Change) Make(ctx context.Context) error {
 		err = update.Publish(ctx)
 	}
 	if err == nil && reply.Status == enginerpc.StatusAlreadySatisfied {
-		err = submit.ErrBudgetExists
+		err = engine.ErrBudgetExists
 	}
 	return err
 }
@@ -152,7 +152,7 @@ func (b Budget) Entry(actor string, action fabrictype.AuditAction) fabrictype.Au
 }
 
 // Reset sets the spent amounts to 0. Nodes that wait for the budget continue. The error wraps
-// [submit.ErrBudgetNotFound].
+// [engine.ErrBudgetNotFound].
 func (b Budget) Reset(ctx context.Context) error {
 	now, err := b.session.Core.Now(ctx)
 	if err != nil {
@@ -160,7 +160,7 @@ func (b Budget) Reset(ctx context.Context) error {
 	}
 	_, err = b.core.ResetBudget(ctx, enginerpc.ResetBudgetCall{Partition: b.partition, BudgetID: b.id, Now: now})
 	if errors.Is(err, enginecore.ErrBudgetNotFound) {
-		err = submit.ErrBudgetNotFound
+		err = engine.ErrBudgetNotFound
 	}
 	if err != nil {
 		return err
@@ -210,11 +210,11 @@ func (b Budget) Delete(ctx context.Context) error {
 	}
 }
 
-// Describe returns the state of the budget. The error wraps [submit.ErrBudgetNotFound].
+// Describe returns the state of the budget. The error wraps [engine.ErrBudgetNotFound].
 func (b Budget) Describe(ctx context.Context) (fabrictype.Budget, error) {
 	reply, err := b.get(ctx)
 	if err == nil && len(reply.Budgets) == 0 {
-		err = submit.ErrBudgetNotFound
+		err = engine.ErrBudgetNotFound
 	}
 	if err != nil {
 		return fabrictype.Budget{}, err

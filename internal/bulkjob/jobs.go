@@ -21,14 +21,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
-// Errors of bulk jobs.
-var (
-	// ErrNotFound is returned when the namespace has no job with that id, or no longer has it.
-	ErrNotFound = errors.New("no such bulk job")
-	// ErrConflict is returned for an id that belongs to a job with another query, action or options.
-	ErrConflict = errors.New("bulk job id is taken by another job")
-)
-
 // maxID is the most bytes of the id of a bulk job.
 const maxID = 256
 
@@ -136,18 +128,19 @@ func Find(s *engine.Session, core engine.Library, id string) (Job, error) {
 	return j, err
 }
 
-// Start begins the job of an encoded spec. The error wraps [ErrConflict] if the id belongs to another job.
+// Start begins the job of an encoded spec. The error wraps [engine.ErrBulkJobConflict] if the id belongs to another
+// job.
 func (j Job) Start(ctx context.Context, spec []byte) error {
 	reply, err := j.core.StartBulkJob(ctx, enginerpc.StartBulkJobCall{
 		Partition: j.partition, BulkJobID: j.id, Namespace: j.session.Namespace, Spec: spec,
 	})
 	if err == nil && !bytes.Equal(reply.Spec, spec) {
-		err = ErrConflict
+		err = engine.ErrBulkJobConflict
 	}
 	return err
 }
 
-// Describe returns the job with its progress. The error wraps [ErrNotFound].
+// Describe returns the job with its progress. The error wraps [engine.ErrBulkJobNotFound].
 func (j Job) Describe(ctx context.Context) (*fabrictype.BulkJob, error) {
 	reply, err := j.core.ReadBulkJob(ctx, enginerpc.ReadBulkJobCall{Partition: j.partition, BulkJobID: j.id})
 	if err != nil {
@@ -156,7 +149,7 @@ func (j Job) Describe(ctx context.Context) (*fabrictype.BulkJob, error) {
 	return describe(reply.Jobs[0])
 }
 
-// Stop stops the job for good. The error wraps [ErrNotFound].
+// Stop stops the job for good. The error wraps [engine.ErrBulkJobNotFound].
 func (j Job) Stop(ctx context.Context, actor string) error {
 	_, err := j.core.StopBulkJob(ctx,
 		enginerpc.StopBulkJobCall{Partition: j.partition, BulkJobID: j.id, Actor: actor})
@@ -165,7 +158,7 @@ func (j Job) Stop(ctx context.Context, actor string) error {
 
 func fault(err error) error {
 	if errors.Is(err, errorcode.BulkJobNotFound) {
-		return ErrNotFound
+		return engine.ErrBulkJobNotFound
 	}
 	return err
 }

@@ -62,11 +62,11 @@ func (n *nodeHistory) add(e fabrictype.Event) {
 	case eventkind.Panicked:
 		n.open(e).Stack = e.Detail
 	case fabrictype.EventRetry:
-		n.end(e, fabrictype.AttemptFailed)
+		n.end(e, fabrictype.OutcomeFailed)
 	case eventkind.LeaseExpired:
-		n.end(e, fabrictype.AttemptWorkerLost)
+		n.end(e, fabrictype.OutcomeWorkerLost)
 	case eventkind.LeaseRevoked:
-		n.end(e, fabrictype.AttemptRevoked)
+		n.end(e, fabrictype.OutcomeRevoked)
 	case fabrictype.EventSucceeded, fabrictype.EventFailed, fabrictype.EventCancelled, fabrictype.EventExpired:
 		n.endNode(e)
 	}
@@ -75,7 +75,7 @@ func (n *nodeHistory) add(e fabrictype.Event) {
 // begin adds an attempt. A take-over whose log has no event about the lost worker ends the attempt before.
 func (n *nodeHistory) begin(e fabrictype.Event) {
 	if last := n.last(); last != nil && last.Outcome == "" && e.Kind == eventkind.Reclaimed {
-		last.Outcome, last.Ended, last.Aside = fabrictype.AttemptWorkerLost, e.At, ""
+		last.Outcome, last.Ended, last.Aside = fabrictype.OutcomeWorkerLost, e.At, ""
 	}
 	n.push(fabrictype.Attempt{Number: e.Attempt, Replay: n.replays, Worker: e.Detail, Begun: e.At})
 }
@@ -103,7 +103,7 @@ func (n *nodeHistory) open(e fabrictype.Event) *fabrictype.Attempt {
 	return n.last()
 }
 
-func (n *nodeHistory) end(e fabrictype.Event, outcome fabrictype.AttemptOutcome) {
+func (n *nodeHistory) end(e fabrictype.Event, outcome fabrictype.Outcome) {
 	a := n.open(e)
 	a.Outcome, a.Ended, a.Error, a.Category, a.Aside = outcome, e.At, e.Detail, e.Category, ""
 }
@@ -117,7 +117,7 @@ func (n *nodeHistory) endNode(e fabrictype.Event) {
 	if hasNone || hasEnded {
 		return
 	}
-	n.end(e, fabrictype.AttemptOutcome(e.Kind))
+	n.end(e, fabrictype.Outcome(e.Kind))
 }
 
 // JSONCodec is the name of the codec of flows and activities that have no other one.

@@ -39,20 +39,20 @@ func TestHistory(t *testing.T) {
 			{Kind: fabrictype.EventStarted, Attempt: 2, Detail: "w2"},
 			{Kind: fabrictype.EventSucceeded, Attempt: 2},
 		}, []fabrictype.Attempt{
-			{Number: 1, Worker: "w1", Begun: at(0), Ended: at(2), Outcome: fabrictype.AttemptFailed, Error: "no route", Percent: 50, Message: "half"},
-			{Number: 2, Worker: "w2", Begun: at(3), Ended: at(4), Outcome: fabrictype.AttemptSucceeded},
+			{Number: 1, Worker: "w1", Begun: at(0), Ended: at(2), Outcome: fabrictype.OutcomeFailed, Error: "no route", Percent: 50, Message: "half"},
+			{Number: 2, Worker: "w2", Begun: at(3), Ended: at(4), Outcome: fabrictype.OutcomeSucceeded},
 		}},
 		{"a lost worker", []fabrictype.Event{
 			{Kind: fabrictype.EventStarted, Attempt: 1, Detail: "w1"}, {Kind: eventkind.LeaseExpired, Attempt: 1},
 			{Kind: eventkind.Reclaimed, Attempt: 2, Detail: "w2"},
 		}, []fabrictype.Attempt{
-			{Number: 1, Worker: "w1", Begun: at(0), Ended: at(1), Outcome: fabrictype.AttemptWorkerLost},
+			{Number: 1, Worker: "w1", Begun: at(0), Ended: at(1), Outcome: fabrictype.OutcomeWorkerLost},
 			{Number: 2, Worker: "w2", Begun: at(2)},
 		}},
 		{"a lost worker of which nothing was told", []fabrictype.Event{
 			{Kind: fabrictype.EventStarted, Attempt: 1, Detail: "w1"}, {Kind: eventkind.Reclaimed, Attempt: 2, Detail: "w2"},
 		}, []fabrictype.Attempt{
-			{Number: 1, Worker: "w1", Begun: at(0), Ended: at(1), Outcome: fabrictype.AttemptWorkerLost},
+			{Number: 1, Worker: "w1", Begun: at(0), Ended: at(1), Outcome: fabrictype.OutcomeWorkerLost},
 			{Number: 2, Worker: "w2", Begun: at(1)},
 		}},
 		{"a wait in between", []fabrictype.Event{
@@ -64,21 +64,21 @@ func TestHistory(t *testing.T) {
 			{Kind: fabrictype.EventStarted, Attempt: 1, Detail: "w1"}, {Kind: fabrictype.EventFailed, Attempt: 1, Detail: "no"},
 			{Kind: eventkind.Replayed}, {Kind: fabrictype.EventStarted, Attempt: 2, Detail: "w1"},
 		}, []fabrictype.Attempt{
-			{Number: 1, Worker: "w1", Begun: at(0), Ended: at(1), Outcome: fabrictype.AttemptFailed, Error: "no"},
+			{Number: 1, Worker: "w1", Begun: at(0), Ended: at(1), Outcome: fabrictype.OutcomeFailed, Error: "no"},
 			{Number: 2, Replay: 1, Worker: "w1", Begun: at(3)},
 		}},
 		{"a log without its beginning", []fabrictype.Event{{Kind: fabrictype.EventSucceeded, Attempt: 3}},
-			[]fabrictype.Attempt{{Number: 3, Ended: at(0), Outcome: fabrictype.AttemptSucceeded}}},
+			[]fabrictype.Attempt{{Number: 3, Ended: at(0), Outcome: fabrictype.OutcomeSucceeded}}},
 		{"the end of a node that nothing has begun", []fabrictype.Event{{Kind: fabrictype.EventCancelled, Detail: "enough"}}, nil},
 		{"a node that was skipped", []fabrictype.Event{{Kind: fabrictype.EventSkipped}}, nil},
 		{"a cancel between two attempts", []fabrictype.Event{
 			{Kind: fabrictype.EventStarted, Attempt: 1, Detail: "w1"}, {Kind: fabrictype.EventRetry, Attempt: 1, Detail: "no"},
 			{Kind: fabrictype.EventCancelled, Detail: "enough"},
-		}, []fabrictype.Attempt{{Number: 1, Worker: "w1", Begun: at(0), Ended: at(1), Outcome: fabrictype.AttemptFailed, Error: "no"}}},
+		}, []fabrictype.Attempt{{Number: 1, Worker: "w1", Begun: at(0), Ended: at(1), Outcome: fabrictype.OutcomeFailed, Error: "no"}}},
 		{"the end of a node after its attempt", []fabrictype.Event{
 			{Kind: fabrictype.EventStarted, Attempt: 1, Detail: "w1"}, {Kind: fabrictype.EventRetry, Attempt: 1, Detail: "no"},
 			{Kind: fabrictype.EventCancelled, Attempt: 1, Detail: "enough"},
-		}, []fabrictype.Attempt{{Number: 1, Worker: "w1", Begun: at(0), Ended: at(1), Outcome: fabrictype.AttemptFailed, Error: "no"}}},
+		}, []fabrictype.Attempt{{Number: 1, Worker: "w1", Begun: at(0), Ended: at(1), Outcome: fabrictype.OutcomeFailed, Error: "no"}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/errordetail"
 )
 
 // Errors of runs and workers, for errors.Is. Their names are stored with failures, so they must not change. The errors
@@ -15,13 +16,37 @@ var (
 	// ErrInvalid is matched by all errors about an argument or a field of a config that cannot be used. The text of the
 	// error has the thing, the value and the rule.
 	ErrInvalid = activity.SentinelError("flowfabric.invalid", "invalid argument")
+	// ErrConflict is matched by all errors about an id that belongs to something else.
+	ErrConflict = activity.SentinelError("flowfabric.conflict", "conflict")
 	// ErrRunConflict is returned by Start when the run id is taken by a run with another graph or another input.
-	ErrRunConflict = activity.SentinelError("flowfabric.run_conflict", "run id is taken by another run")
+	ErrRunConflict = errordetail.NewSentinelOf(ErrConflict, "flowfabric.run_conflict", "run id is taken by another run")
 	// ErrOtherGraph and ErrOtherInput name the difference to that run. Both match ErrRunConflict.
 	ErrOtherGraph = fmt.Errorf("%w: it has another graph", ErrRunConflict)
 	ErrOtherInput = fmt.Errorf("%w: it has another input", ErrRunConflict)
+	// ErrBulkJobConflict is returned for the id of a job with another query, action or options.
+	ErrBulkJobConflict = errordetail.NewSentinelOf(ErrConflict, "flowfabric.bulk_job_conflict",
+		"bulk job id is taken by another job")
+	// ErrBudgetExists is returned when a budget is created that exists.
+	ErrBudgetExists = errordetail.NewSentinelOf(ErrConflict, "flowfabric.budget_exists", "budget exists already")
+	// ErrNotFound is matched by all errors about something that does not exist.
+	ErrNotFound = activity.SentinelError("flowfabric.not_found", "not found")
 	// ErrRunNotFound is returned when that flow does not have a run with that id.
-	ErrRunNotFound = activity.SentinelError("flowfabric.run_not_found", "no such run")
+	ErrRunNotFound = errordetail.NewSentinelOf(ErrNotFound, "flowfabric.run_not_found", "no such run")
+	// ErrBudgetNotFound is returned for a budget that does not exist, also by Start for a shared one that was not
+	// created and that the flow gives no limits.
+	ErrBudgetNotFound = errordetail.NewSentinelOf(ErrNotFound, "flowfabric.budget_not_found", "no such budget")
+	// ErrBulkJobNotFound is returned for a job that does not exist, or is no longer kept.
+	ErrBulkJobNotFound = errordetail.NewSentinelOf(ErrNotFound, "flowfabric.bulk_job_not_found", "no such bulk job")
+	// ErrLimitNotFound is returned for a limit that no node has used and that was not set.
+	ErrLimitNotFound = errordetail.NewSentinelOf(ErrNotFound, "flowfabric.limit_not_found", "limit not found")
+	// ErrScheduleNotFound is returned for a schedule that does not exist or is being deleted.
+	ErrScheduleNotFound = errordetail.NewSentinelOf(ErrNotFound, "flowfabric.schedule_not_found", "no such schedule")
+	// ErrNoItems is returned for a node that is not a map, or a map that has not started.
+	ErrNoItems = errordetail.NewSentinelOf(ErrNotFound, "flowfabric.no_items", "node has no items")
+	// ErrNoTurns is returned for a node that is not a loop.
+	ErrNoTurns = errordetail.NewSentinelOf(ErrNotFound, "flowfabric.no_turns", "node has no turns")
+	// ErrNoValue is returned when the node has published no value under the key.
+	ErrNoValue = errordetail.NewSentinelOf(ErrNotFound, "flowfabric.no_value", "no live value")
 	// ErrRunOpen is returned by Purge and Rerun when the run is not over.
 	ErrRunOpen = activity.SentinelError("flowfabric.run_open", "run is not over")
 	// ErrNothingToRerun is returned by Rerun when its scope holds no node, and of a run that was stopped before all of
@@ -30,11 +55,15 @@ var (
 	// ErrRerunLimit is returned by Rerun when a node has been run again as often as it may.
 	ErrRerunLimit = activity.SentinelError("flowfabric.rerun_limit", "run again too often")
 	// ErrUnknownNode is returned for a node that the run does not have.
-	ErrUnknownNode = activity.SentinelError("flowfabric.unknown_node", "no such node")
+	ErrUnknownNode = errordetail.NewSentinelOf(ErrNotFound, "flowfabric.unknown_node", "no such node")
+	// ErrOver is matched by all errors about something that has ended.
+	ErrOver = activity.SentinelError("flowfabric.over", "over")
 	// ErrNodeOver is returned by CancelNode when the node has ended already.
-	ErrNodeOver = activity.SentinelError("flowfabric.node_over", "node is over")
+	ErrNodeOver = errordetail.NewSentinelOf(ErrOver, "flowfabric.node_over", "node is over")
 	// ErrRunOver is returned by Cancel when the run has ended already.
-	ErrRunOver = activity.SentinelError("flowfabric.run_over", "run is over")
+	ErrRunOver = errordetail.NewSentinelOf(ErrOver, "flowfabric.run_over", "run is over")
+	// ErrWaitOver is returned for a wait that has ended.
+	ErrWaitOver = errordetail.NewSentinelOf(ErrOver, "flowfabric.wait_over", "wait is over")
 	// ErrRunFailed matches the *RunError of a run of which a node failed.
 	ErrRunFailed = activity.SentinelError("flowfabric.run_failed", "run failed")
 	// ErrRunCancelled matches the *RunError of a run that was cancelled.
@@ -52,9 +81,6 @@ var (
 // a flow, by the steps and waits of an activity, and by calls. It is the same error as enginecore.ErrContractOnly, so
 // it matches the refusals of both packages.
 var ErrNotInContract = enginecore.ErrContractOnly
-
-// ErrWaitOver is returned for a wait that has ended.
-var ErrWaitOver = errors.New("wait is over")
 
 // ErrCursor marks a cursor that no list, stream or watch gave.
 var ErrCursor = errors.New("bad cursor")

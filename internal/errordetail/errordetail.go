@@ -33,13 +33,24 @@ const (
 )
 
 // Sentinel is a named error without a value.
-type Sentinel struct{ name, text string }
+type Sentinel struct {
+	name, text string
+	general    error
+}
 
 // NewSentinel returns a sentinel.
-func NewSentinel(name, text string) *Sentinel { return &Sentinel{NameOf(name), text} }
+func NewSentinel(name, text string) *Sentinel { return &Sentinel{name: NameOf(name), text: text} }
+
+// NewSentinelOf returns a sentinel that matches a more general one as well, for errors.Is.
+func NewSentinelOf(general error, name, text string) error {
+	return &Sentinel{NameOf(name), text, general}
+}
 
 // Error returns the text.
 func (s *Sentinel) Error() string { return s.text }
+
+// Unwrap returns the general error; nil if there is none.
+func (s *Sentinel) Unwrap() error { return s.general }
 
 // ErrorName returns the name.
 func (s *Sentinel) ErrorName() string { return s.name }

@@ -5,22 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
-
-// Outcome is the outcome of a run, or of an item of a map.
-type Outcome string
-
-// The outcomes of a run.
-const (
-	Succeeded Outcome = "success"
-	Failed    Outcome = "failed"
-	Cancelled Outcome = "cancelled"
-	Expired   Outcome = "expired"
-)
-
-// Skipped is the outcome of an item whose run has succeeded without a result. Runs do not have it.
-const Skipped Outcome = "skipped"
 
 // KeepForever is the retention of runs that are kept until RunRef.Purge removes them.
 const KeepForever time.Duration = -1
@@ -36,11 +23,11 @@ var ErrRetention = errors.New("bad retention")
 type Keep struct {
 	Succeeded, Failed, Cancelled, Expired time.Duration
 	// unknown is a name given to With that is not an outcome; Check reports it.
-	unknown Outcome
+	unknown fabrictype.Outcome
 }
 
 // With returns k with another retention for the outcomes, all of them if none is named. Check reports invalid outcomes.
-func (k Keep) With(keep time.Duration, outcomes ...Outcome) Keep {
+func (k Keep) With(keep time.Duration, outcomes ...fabrictype.Outcome) Keep {
 	if keep > 0 {
 		keep = activityspec.Milliseconds(keep)
 	}
@@ -57,25 +44,29 @@ func (k Keep) With(keep time.Duration, outcomes ...Outcome) Keep {
 	return k
 }
 
-func (k *Keep) of(outcome Outcome) *time.Duration {
+func (k *Keep) of(outcome fabrictype.Outcome) *time.Duration {
 	switch outcome {
-	case Succeeded:
+	case fabrictype.OutcomeSucceeded:
 		return &k.Succeeded
-	case Failed:
+	case fabrictype.OutcomeFailed:
 		return &k.Failed
-	case Cancelled:
+	case fabrictype.OutcomeCancelled:
 		return &k.Cancelled
-	case Expired:
+	case fabrictype.OutcomeExpired:
 		return &k.Expired
 	}
 	return nil
 }
 
 // Outcomes lists the outcomes in the order in which they are stored.
-func Outcomes() []Outcome { return []Outcome{Succeeded, Failed, Cancelled, Expired} }
+func Outcomes() []fabrictype.Outcome {
+	return []fabrictype.Outcome{
+		fabrictype.OutcomeSucceeded, fabrictype.OutcomeFailed, fabrictype.OutcomeCancelled, fabrictype.OutcomeExpired,
+	}
+}
 
 // For returns the retention after an outcome, 0 for the engine's default.
-func (k Keep) For(outcome Outcome) time.Duration {
+func (k Keep) For(outcome fabrictype.Outcome) time.Duration {
 	if place := k.of(outcome); place != nil {
 		return *place
 	}
@@ -144,14 +135,14 @@ func (r *reader) keep(s *storedKeep) Keep {
 	if s == nil {
 		return Keep{}
 	}
-	read := func(outcome Outcome, ms int64) time.Duration {
+	read := func(outcome fabrictype.Outcome, ms int64) time.Duration {
 		if ms == -1 {
 			return KeepForever
 		}
 		return r.duration("keep_ms."+string(outcome), ms)
 	}
 	return Keep{
-		Succeeded: read(Succeeded, s.Success), Failed: read(Failed, s.Failed),
-		Cancelled: read(Cancelled, s.Cancelled), Expired: read(Expired, s.Expired),
+		Succeeded: read(fabrictype.OutcomeSucceeded, s.Success), Failed: read(fabrictype.OutcomeFailed, s.Failed),
+		Cancelled: read(fabrictype.OutcomeCancelled, s.Cancelled), Expired: read(fabrictype.OutcomeExpired, s.Expired),
 	}
 }

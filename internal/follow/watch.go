@@ -27,32 +27,23 @@ const (
 // errEnough ends an iteration whose reader has stopped.
 var errEnough = errors.New("the reader has stopped")
 
-// ErrEventsLost marks the place of events that are gone.
-var ErrEventsLost = errors.New("events were dropped")
-
 // Run follows one run. It is safe for concurrent use.
 type Run struct{ runview.Reader }
 
-// Lost makes an error of the number of events that are gone, by node; "" is the run itself.
-type Lost func(gone map[string]int) error
-
-// errorOf returns the error of a reply after which events are missing.
-func (l Lost) errorOf(gone []enginerpc.GoneEvents) error {
-	if len(gone) == 0 {
-		return ErrEventsLost
-	}
-	counts := make(map[string]int, len(gone))
+// lostError returns the error of a reply after which events are missing.
+func lostError(gone []enginerpc.GoneEvents) error {
+	lost := &fabrictype.EventsLostError{Gone: make(map[string]int, len(gone))}
 	for _, g := range gone {
-		counts[g.Node] = int(g.Events)
+		lost.Gone[g.Node] = int(g.Events)
 	}
-	return fmt.Errorf("%w: %w", ErrEventsLost, l(counts))
+	return lost
 }
 
 // Watch yields the events of the run after the one with the given id until the run is over or ctx ends. If some are
-// missing, it yields an error that wraps [ErrEventsLost] where they were, and continues.
-func (r *Run) Watch(ctx context.Context, after string, lost Lost) iter.Seq2[fabrictype.Event, error] {
+// missing, it yields an error that wraps a [fabrictype.EventsLostError] where they were, and continues.
+func (r *Run) Watch(ctx context.Context, after string) iter.Seq2[fabrictype.Event, error] {
 	return func(yield func(fabrictype.Event, error) bool) {
-		if err := r.watch(ctx, after, lost, yield); err != nil && !errors.Is(err, errEnough) {
+		if err := r.watch(ctx, after, yield); err != nil && !errors.Is(err, errEnough) {
 			yield(fabrictype.Event{}, r.Run.Errorf("watch", err))
 		}
 	}
@@ -60,7 +51,7 @@ func (r *Run) Watch(ctx context.Context, after string, lost Lost) iter.Seq2[fabr
 
 // watch yields events until the run is over, its reader has stopped or an error ends it.
 func (r *Run) watch(
-	ctx context.Context, after string, lost Lost, yield func(fabrictype.Event, error) bool,
+	ctx context.Context, after string, yield func(fabrictype.Event, error) bool,
 ) (err error) {
 	session := r.Session
 	if err := session.Watches.Begin(); err != nil {
@@ -82,7 +73,7 @@ func (r *Run) watch(
 		if err != nil {
 			return err
 		}
-		if page.Lost && !yield(fabrictype.Event{}, r.Run.Errorf("watch", lost.errorOf(page.Gone))) {
+		if page.Lost && !yield(fabrictype.Event{}, r.Run.Errorf("watch", lostError(page.Gone))) {
 			return errEnough
 		}
 		for _, e := range page.Events {

@@ -3,7 +3,6 @@ package limits
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -16,9 +15,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
-
-// ErrNotFound is returned for a limit that no node has used and that was not set.
-var ErrNotFound = errors.New("limit not found")
 
 // List returns the limits of the session's namespace that are in use or were set, sorted by name and key.
 func List(ctx context.Context, s *engine.Session) ([]fabrictype.Limit, error) {
@@ -71,12 +67,12 @@ func Find(s *engine.Session, name, key string) (Limit, error) {
 	return Limit{session: s, name: name, key: key, id: id, partition: partition}, err
 }
 
-// Describe returns the state of the limit. The error wraps [ErrNotFound].
+// Describe returns the state of the limit. The error wraps [engine.ErrLimitNotFound].
 func (l Limit) Describe(ctx context.Context) (fabrictype.Limit, error) {
 	reply, err := l.session.Core.QuotaState(ctx,
 		enginerpc.QuotaStateCall{Partition: l.partition, QuotaPolicyID: l.id})
 	if err == nil && len(reply.Quotas) == 0 {
-		err = ErrNotFound
+		err = engine.ErrLimitNotFound
 	}
 	if err != nil {
 		return fabrictype.Limit{}, err

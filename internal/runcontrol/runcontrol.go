@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -69,8 +69,8 @@ func Resume(ctx context.Context, s *engine.Session, r engine.Run, actor string) 
 
 // CheckPriority returns an error that wraps [engine.ErrInvalid] for a priority that a node cannot have.
 func CheckPriority(priority int) error {
-	if priority < 0 || priority > activity.MaxPriority {
-		return engine.Invalid("priority %d: must be 0 to %d", priority, activity.MaxPriority)
+	if priority < 0 || priority > activityspec.MaxPriority {
+		return engine.Invalid("priority %d: must be 0 to %d", priority, activityspec.MaxPriority)
 	}
 	return nil
 }

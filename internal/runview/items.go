@@ -2,7 +2,6 @@ package runview
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 
@@ -14,9 +13,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
-
-// ErrNoItems marks a node that is not a map, or a map that has not started.
-var ErrNoItems = errors.New("node has no items")
 
 // Items yields the items of a map node in the order of the list, beginning at the index from. An error is yielded last.
 func (r *Reader) Items(ctx context.Context, node string, from int) iter.Seq2[fabrictype.MapItem, error] {
@@ -57,13 +53,13 @@ func (r *Reader) childOf(ctx context.Context, node string) (*fabrictype.ChildRun
 		spec := d.Graph.Node(node)
 		switch {
 		case spec == nil || spec.Map == nil:
-			return nil, fmt.Errorf("%w: the node is not a map", ErrNoItems)
+			return nil, fmt.Errorf("%w: the node is not a map", engine.ErrNoItems)
 		case n.Child != nil:
 			return n.Child, nil
 		case n.State == fabrictype.NodeSucceeded:
 			return nil, nil
 		}
-		return nil, fmt.Errorf("%w: the node is %s", ErrNoItems, n.State)
+		return nil, fmt.Errorf("%w: the node is %s", engine.ErrNoItems, n.State)
 	}
 	return nil, engine.ErrUnknownNode
 }

@@ -11,9 +11,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// ErrNoValue marks a node that has published no value under the key.
-var ErrNoValue = errors.New("no live value")
-
 // LiveValue returns the value that the function of a node has published last under a key.
 func (r *Reader) LiveValue(ctx context.Context, node, key string) (fabrictype.LiveValue, error) {
 	store, err := r.Session.Library("live values")
@@ -36,7 +33,7 @@ func (r *Reader) LiveValue(ctx context.Context, node, key string) (fabrictype.Li
 	case err != nil:
 		return fabrictype.LiveValue{}, err
 	case !reply.Has:
-		return fabrictype.LiveValue{}, ErrNoValue
+		return fabrictype.LiveValue{}, engine.ErrNoValue
 	}
 	return fabrictype.LiveValue{
 		Key: key, At: reply.At, Attempt: int(reply.Attempt) + 1, Size: len(reply.Value), JSON: reply.Value,

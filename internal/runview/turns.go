@@ -2,7 +2,6 @@ package runview
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -12,9 +11,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
-
-// ErrNoTurns marks a node that is not a loop.
-var ErrNoTurns = errors.New("node has no turns")
 
 // Turns returns the turns of a loop so far, the first one first; the last one may be running.
 func (r *Reader) Turns(ctx context.Context, node string) ([]fabrictype.Turn, error) {
@@ -31,7 +27,7 @@ func (r *Reader) Turns(ctx context.Context, node string) ([]fabrictype.Turn, err
 			continue
 		}
 		if spec := d.specs[node]; spec == nil || spec.Loop == nil {
-			return nil, ErrNoTurns
+			return nil, engine.ErrNoTurns
 		}
 		return r.describeTurns(ctx, n, d.kept[node])
 	}

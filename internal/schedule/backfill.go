@@ -202,14 +202,14 @@ func (s Store) ReadContent(ctx context.Context, r *Record) (Compiled, error) {
 	return Compiled{Flow: flow, Input: reply.Input}, err
 }
 
-// ReadPresent returns the flow and the input of the schedule at present. The error wraps ErrScheduleNotFound.
+// ReadPresent returns the flow and the input of the schedule at present. The error wraps engine.ErrScheduleNotFound.
 func (s Store) ReadPresent(
 	ctx context.Context, p keyspace.Partition, id keyspace.ScheduleID,
 ) (Compiled, error) {
 	for {
 		r, _, err := s.Read(ctx, p, id, 0)
 		if err == nil && r.State.Deleting {
-			err = ErrScheduleNotFound
+			err = engine.ErrScheduleNotFound
 		}
 		if err != nil {
 			return Compiled{}, err
@@ -225,7 +225,7 @@ func (s Store) ReadPresent(
 }
 
 // Edit changes an existing schedule: draft makes its new form from the record. It calls draft again when another
-// process has changed the schedule since it was read. The error wraps ErrScheduleNotFound.
+// process has changed the schedule since it was read. The error wraps engine.ErrScheduleNotFound.
 func (s *Runner) Edit(
 	ctx context.Context, p keyspace.Partition, id keyspace.ScheduleID, draft func(*Record) (*Draft, error),
 	changing func(save func() error) error,
@@ -233,7 +233,7 @@ func (s *Runner) Edit(
 	for {
 		r, _, err := s.store.Read(ctx, p, id, 0)
 		if err == nil && r.State.Deleting {
-			err = ErrScheduleNotFound
+			err = engine.ErrScheduleNotFound
 		}
 		if err != nil {
 			return nil, err

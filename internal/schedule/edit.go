@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/sleep"
@@ -46,7 +47,7 @@ func (s *Runner) Declare(
 	for {
 		r, _, err := s.store.Read(ctx, p, id, 0)
 		switch {
-		case errors.Is(err, ErrScheduleNotFound):
+		case errors.Is(err, engine.ErrScheduleNotFound):
 			draft.create(r)
 		case err != nil:
 			return nil, err
@@ -106,13 +107,13 @@ func (d *Draft) change(r *Record) {
 
 // ChangeKept reads a schedule, applies a change and writes it, again if another process has written it in between: the
 // function may be called several times. It returns false if there is nothing to write. The error wraps
-// ErrScheduleNotFound for a schedule that does not exist or is being deleted.
+// engine.ErrScheduleNotFound for a schedule that does not exist or is being deleted.
 func (s Store) ChangeKept(
 	ctx context.Context, p keyspace.Partition, id keyspace.ScheduleID, change func(*Record) (bool, error),
 ) error {
 	_, err := s.change(ctx, p, id, func(r *Record) (bool, error) {
 		if r.State.Deleting {
-			return false, ErrScheduleNotFound
+			return false, engine.ErrScheduleNotFound
 		}
 		return change(r)
 	})
@@ -121,8 +122,8 @@ func (s Store) ChangeKept(
 
 // Pause suspends the timetable of a schedule: from now on only triggered fires start. Times that are due become
 // waiting, skipped or missed fires, as if a keeper had seen them just before; the waiting ones start after the pause.
-// For a paused schedule it replaces the reason. The error wraps ErrScheduleNotFound for a schedule that does not exist
-// or is being deleted.
+// For a paused schedule it replaces the reason. The error wraps engine.ErrScheduleNotFound for a schedule that does not
+// exist or is being deleted.
 func (s Store) Pause(ctx context.Context, p keyspace.Partition, id keyspace.ScheduleID, reason string) error {
 	return s.ChangeKept(ctx, p, id, func(r *Record) (bool, error) {
 		if err := s.settleDue(ctx, r); err != nil {
@@ -229,7 +230,7 @@ func triggerError(fire PendingFire, history []string) error {
 
 // Delete removes a schedule with its history, once the fire that a keeper may be starting has its run. It returns the
 // cause of ctx if that ends before: the schedule stays marked as being deleted, and keepers complete the deletion.
-// The error wraps ErrScheduleNotFound if the schedule does not exist.
+// The error wraps engine.ErrScheduleNotFound if the schedule does not exist.
 func (s *Runner) Delete(ctx context.Context, p keyspace.Partition, id keyspace.ScheduleID) error {
 	_, err := s.store.change(ctx, p, id, func(r *Record) (bool, error) {
 		r.State.Deleting, r.urgent = true, true
@@ -249,7 +250,7 @@ const keeperPause = 20 * time.Millisecond
 func (s *Runner) finishDelete(ctx context.Context, p keyspace.Partition, id keyspace.ScheduleID) error {
 	for {
 		r, _, err := s.store.Read(ctx, p, id, 0)
-		if errors.Is(err, ErrScheduleNotFound) || err == nil && !r.State.Deleting {
+		if errors.Is(err, engine.ErrScheduleNotFound) || err == nil && !r.State.Deleting {
 			return nil
 		}
 		if err != nil {

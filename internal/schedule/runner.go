@@ -112,7 +112,7 @@ func (s *Runner) work(ctx context.Context, p keyspace.Partition, id keyspace.Sch
 	}()
 	for ctx.Err() == nil {
 		r, _, err := s.store.Read(ctx, p, id, 0)
-		if errors.Is(err, ErrScheduleNotFound) {
+		if errors.Is(err, engine.ErrScheduleNotFound) {
 			return
 		}
 		more := false
@@ -297,7 +297,7 @@ func (s *Runner) start(ctx context.Context, r *Record, i int) (more bool, err er
 		r, err = s.store.change(ctx, r.part, r.id, func(r *Record) (bool, error) {
 			return r.finish(serial, flowName, existed, failure), nil
 		})
-		if errors.Is(err, ErrScheduleNotFound) {
+		if errors.Is(err, engine.ErrScheduleNotFound) {
 			return false, nil
 		}
 	}

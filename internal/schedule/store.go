@@ -25,8 +25,6 @@ const lookAgain = 15 * time.Second
 
 // Errors of schedules; returned errors wrap them.
 var (
-	// ErrScheduleNotFound reports a schedule that does not exist or is being deleted.
-	ErrScheduleNotFound = errors.New("no such schedule")
 	// ErrScheduleFull reports that no further fire may wait.
 	ErrScheduleFull = errors.New("too many fires wait to be started")
 	// ErrFireSkipped reports a triggered fire for which the overlap policy starts no run.
@@ -37,8 +35,8 @@ var (
 type Store struct{ Session *engine.Session }
 
 // Read returns a schedule with up to history of its latest history entries. If there is none, the error is
-// ErrScheduleNotFound and the record has the id and the engine's time only, so that it can be filled and saved as a
-// new one.
+// engine.ErrScheduleNotFound and the record has the id and the engine's time only, so that it can be filled and saved
+// as a new one.
 func (s Store) Read(
 	ctx context.Context, p keyspace.Partition, id keyspace.ScheduleID, history int,
 ) (*Record, []string, error) {
@@ -48,7 +46,7 @@ func (s Store) Read(
 		return nil, nil, err
 	}
 	if reply.Version == 0 {
-		return &Record{id: id, part: p, now: reply.Now}, nil, ErrScheduleNotFound
+		return &Record{id: id, part: p, now: reply.Now}, nil, engine.ErrScheduleNotFound
 	}
 	r, err := ReadRecord(p, reply.Now, enginerpc.ScheduleRecord{
 		ScheduleID: id, Version: reply.Version, Spec: reply.Spec, State: reply.State,
@@ -61,7 +59,7 @@ func (s Store) Read(
 func (s Store) missingPlan(ctx context.Context, r *Record, gone error) error {
 	now, _, err := s.Read(ctx, r.part, r.id, 0)
 	switch {
-	case errors.Is(err, ErrScheduleNotFound), err == nil && now.version != r.version:
+	case errors.Is(err, engine.ErrScheduleNotFound), err == nil && now.version != r.version:
 		return fmt.Errorf("%w: %w", errorcode.ScheduleChanged, gone)
 	case err != nil:
 		return err

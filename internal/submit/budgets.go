@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,15 +16,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
-)
-
-// Errors of budgets, for errors.Is. The errors of functions are in package activity.
-var (
-	// ErrBudgetNotFound is returned for a budget that does not exist, also by Start for a shared one that was not
-	// created and that the flow gives no limits.
-	ErrBudgetNotFound = errors.New("no such budget")
-	// ErrBudgetExists is returned by CreateBudget.
-	ErrBudgetExists = errors.New("budget exists already")
 )
 
 // BudgetScope returns the scope of a reference, which follows from its fields: run, flow or shared.

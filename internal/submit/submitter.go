@@ -55,7 +55,7 @@ func (s *Submitter) WhileOpen(ctx context.Context) (context.Context, context.Can
 }
 
 // Submit starts the run of a plan and reports whether it existed with the same flow and input. Its error wraps
-// [engine.ErrRunConflict] if the id belongs to another run, and [ErrBudgetNotFound] if a budget does not exist.
+// [engine.ErrRunConflict] if the id belongs to another run, and [engine.ErrBudgetNotFound] if a budget does not exist.
 // Submitting the same plan again is safe. If the former run of that id is being purged, Submit completes the purge
 // first.
 func (s *Submitter) Submit(ctx context.Context, plan *RunPlan) (existed bool, err error) {
@@ -125,7 +125,7 @@ func (s *Submitter) checkBudgets(ctx context.Context, plan *RunPlan) error {
 		}
 		states, err := ReadBudgets(ctx, s.session.Core, []StoredBudget{*b})
 		if err == nil && states[0] == nil {
-			err = fmt.Errorf("budget %s: %w", fabrictype.BudgetName{Name: b.Name, Key: b.Key}, ErrBudgetNotFound)
+			err = fmt.Errorf("budget %s: %w", fabrictype.BudgetName{Name: b.Name, Key: b.Key}, engine.ErrBudgetNotFound)
 		}
 		if err != nil {
 			return fmt.Errorf("start run %s of flow %s: %w", plan.Run, plan.Flow, err)

@@ -35,6 +35,7 @@ type Query struct {
 
 // Orders of waits.
 const (
+	OldestFirst = "opened"
 	NewestFirst = "-opened"
 	DueFirst    = "due"
 )

@@ -206,7 +206,7 @@ func look(ctx context.Context, t *testing.T, b *enginetest.Bench) {
 	feed, err := c.Feed(ctx, runtime.FeedFilter{}, "")
 	require.NoError(t, err)
 	feed.Close()
-	_, err = c.Counts(ctx, runtime.RunQuery{}, runtime.ByFlow)
+	_, err = c.Counts(ctx, runtime.RunQuery{}, "flow")
 	require.NoError(t, err)
 	_, err = c.Flows(ctx)
 	require.NoError(t, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -96,7 +97,7 @@ func TestParallelNodesDoNotOvershoot(t *testing.T) {
 		require.Equal(t, fabrictype.BudgetName{Name: "llm", Flow: "reserving", Run: run.ID(), FlowID: string(run.FlowID())}, d.Budgets[0].BudgetName)
 		require.NoError(t, run.Purge(ctx))
 		_, err = b.Client.Budget(d.Budgets[0].BudgetName).Describe(ctx)
-		require.ErrorIs(t, err, runtime.ErrBudgetNotFound)
+		require.ErrorIs(t, err, engine.ErrBudgetNotFound)
 		b.Settle(t)
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -46,7 +47,7 @@ func TestMapUsesBudgetOfItsRun(t *testing.T) {
 		b.Settle(t)
 		require.NoError(t, run.Purge(ctx))
 		_, err = b.Client.Budget(ref).Describe(ctx)
-		require.ErrorIs(t, err, runtime.ErrBudgetNotFound)
+		require.ErrorIs(t, err, engine.ErrBudgetNotFound)
 	})
 }
 
@@ -143,10 +144,10 @@ func TestSharedBudget(t *testing.T) {
 		work(t, b, def)
 		b.Keeper(t)
 		_, err := runtime.Start(ctx, b.Client, def, "x")
-		require.ErrorIs(t, err, runtime.ErrBudgetNotFound)
+		require.ErrorIs(t, err, engine.ErrBudgetNotFound)
 		company := fabrictype.BudgetName{Name: "company"}
 		require.NoError(t, b.Client.Budget(company).Create(ctx, flow.BudgetConfig{Hard: map[string]int64{"cents": 1000}, ResetEvery: time.Hour}))
-		require.ErrorIs(t, b.Client.Budget(company).Create(ctx, flow.BudgetConfig{Hard: map[string]int64{"cents": 1}}), runtime.ErrBudgetExists)
+		require.ErrorIs(t, b.Client.Budget(company).Create(ctx, flow.BudgetConfig{Hard: map[string]int64{"cents": 1}}), engine.ErrBudgetExists)
 		run := start(ctx, t, b, def, "x")
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
@@ -157,7 +158,7 @@ func TestSharedBudget(t *testing.T) {
 		require.WithinDuration(t, time.Now().Add(time.Hour), s.ResetsAt, 30*time.Minute)
 		require.NoError(t, b.Client.Budget(company).Reset(ctx))
 		require.Zero(t, amountOf(ctx, t, b, company, "cents").Spent)
-		require.ErrorIs(t, b.Client.Budget(fabrictype.BudgetName{Name: "nobody"}).Reset(ctx), runtime.ErrBudgetNotFound)
+		require.ErrorIs(t, b.Client.Budget(fabrictype.BudgetName{Name: "nobody"}).Reset(ctx), engine.ErrBudgetNotFound)
 		require.ErrorIs(t, b.Client.Budget(fabrictype.BudgetName{Name: "n", Run: "r"}).Reset(ctx), runtime.ErrInvalid)
 		require.ErrorContains(t, b.Client.Budget(company).Set(ctx, flow.BudgetConfig{Hard: map[string]int64{"cents": 0}}), "must be 1 to")
 		require.ErrorContains(t, b.Client.Budget(company).Set(ctx, flow.BudgetConfig{}), "no dimension")

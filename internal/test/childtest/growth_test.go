@@ -97,9 +97,9 @@ func TestLoop(t *testing.T) {
 			require.Equal(t, 6<<i, got)
 		}
 		_, err = run.Turns(ctx, "none")
-		require.ErrorIs(t, err, runtime.ErrUnknownNode)
+		require.ErrorIs(t, err, engine.ErrUnknownNode)
 		_, err = b.Client.Run("turn", turns[0].Run).Turns(ctx, "add")
-		require.ErrorIs(t, err, runtime.ErrNoTurns)
+		require.ErrorIs(t, err, engine.ErrNoTurns)
 		continued := 0
 		for e, err := range run.Watch(ctx, "") {
 			require.NoError(t, err)
@@ -435,7 +435,7 @@ func TestMapFlow(t *testing.T) {
 		outcomes, err := all.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, []int{3}, outcomes[2].Value)
-		require.Equal(t, flow.Failed, outcomes[1].Outcome)
+		require.Equal(t, fabrictype.OutcomeFailed, outcomes[1].Outcome)
 		require.Equal(t, "negative", outcomes[1].Category)
 		b.Settle(t)
 	})

@@ -79,10 +79,10 @@ func TestMapWhileItWaits(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []int{2, 4, 6, 8}, out)
 		for _, err := range b.Client.Run("mapping", "r").Items(ctx, "list", 0) {
-			require.ErrorIs(t, err, runtime.ErrNoItems)
+			require.ErrorIs(t, err, engine.ErrNoItems)
 		}
 		for _, err := range b.Client.Run("mapping", "r").Items(ctx, "nope", 0) {
-			require.ErrorIs(t, err, runtime.ErrUnknownNode)
+			require.ErrorIs(t, err, engine.ErrUnknownNode)
 		}
 		b.Settle(t)
 	})
@@ -253,7 +253,7 @@ func TestMapManyItems(t *testing.T) {
 	t.Parallel()
 	n := 1000
 	if os.Getenv("FLOWFABRIC_SOAK") != "" {
-		n = flow.MaxItems
+		n = 10_000
 	}
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)

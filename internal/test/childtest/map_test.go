@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -125,8 +126,8 @@ func TestMapOutcomes(t *testing.T) {
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, []flow.ItemOutcome[int]{
-			{Outcome: flow.Succeeded, Value: 2}, {Outcome: flow.Failed, Reason: "bad item", Category: "rotten"},
-			{Outcome: flow.Succeeded, Value: 6},
+			{Outcome: fabrictype.OutcomeSucceeded, Value: 2}, {Outcome: fabrictype.OutcomeFailed, Reason: "bad item", Category: "rotten"},
+			{Outcome: fabrictype.OutcomeSucceeded, Value: 6},
 		}, out)
 		b.Settle(t)
 	})

@@ -116,10 +116,10 @@ func TestSkippedResultsOfItems(t *testing.T) {
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Len(t, out, 2)
-		require.Equal(t, flow.Skipped, out[0].Outcome)
+		require.Equal(t, fabrictype.OutcomeSkipped, out[0].Outcome)
 		require.Contains(t, out[0].Reason, "condition even of the input is false")
 		require.Error(t, out[0].Err())
-		require.Equal(t, flow.ItemOutcome[int]{Outcome: flow.Succeeded, Value: 20}, out[1])
+		require.Equal(t, flow.ItemOutcome[int]{Outcome: fabrictype.OutcomeSucceeded, Value: 20}, out[1])
 		for item, err := range run.Items(ctx, "each", 0) {
 			require.NoError(t, err)
 			require.Equal(t, item.Index == 0, item.State == fabrictype.NodeSkipped)

@@ -12,7 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -96,7 +98,7 @@ func newShop() *shop {
 		flatten: activity.New("flatten", func(_ context.Context, list []flow.ItemOutcome[int]) ([]int, error) {
 			out := make([]int, 0, len(list))
 			for _, o := range list {
-				if o.Outcome == flow.Succeeded {
+				if o.Outcome == fabrictype.OutcomeSucceeded {
 					out = append(out, o.Value)
 				}
 			}
@@ -238,7 +240,7 @@ func randomRound(t *testing.T, b *enginetest.Bench, seed uint64) {
 	for i, x := range trials {
 		if x.cancelled {
 			err := b.Client.Run(fmt.Sprintf("random%d", i), x.run.ID()).Cancel(ctx, "by chance")
-			require.True(t, err == nil || errors.Is(err, runtime.ErrRunOver), "%v", err)
+			require.True(t, err == nil || errors.Is(err, engine.ErrRunOver), "%v", err)
 		}
 	}
 	for _, x := range trials {

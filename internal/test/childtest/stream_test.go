@@ -9,6 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -72,7 +73,7 @@ func TestStreamsOfChildRuns(t *testing.T) {
 		}
 		for _, node := range []string{"inner/nobody", "nobody/said", "inner/said/item-3", "inner/list/item-0", "inner/", "/inner"} {
 			for _, err := range run.Frames(ctx, node, "") {
-				require.ErrorIs(t, err, runtime.ErrUnknownNode, node)
+				require.ErrorIs(t, err, engine.ErrUnknownNode, node)
 			}
 		}
 		b.Settle(t)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -87,7 +88,7 @@ func TestAttemptsKeepStackAndBuild(t *testing.T) {
 
 		require.NoError(t, b.Client.Run("shaky", run.ID()).Purge(ctx))
 		_, err = run.Describe(ctx, runtime.WithAttempts())
-		require.ErrorIs(t, err, runtime.ErrRunNotFound)
+		require.ErrorIs(t, err, engine.ErrRunNotFound)
 		b.Settle(t)
 	})
 }

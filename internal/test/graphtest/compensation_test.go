@@ -48,7 +48,7 @@ func TestOnAnyFailureWaitsForAllAndRunsForOne(t *testing.T) {
 		var failed *runtime.RunError
 		require.ErrorAs(t, err, &failed)
 		require.Equal(t, "a", failed.Node)
-		require.Equal(t, flow.Failure{Node: "a", Outcome: flow.Failed, Reason: "on purpose", Category: failed.Category}, <-seen)
+		require.Equal(t, flow.Failure{Node: "a", Outcome: fabrictype.OutcomeFailed, Reason: "on purpose", Category: failed.Category}, <-seen)
 		require.Equal(t, map[string]fabrictype.NodeState{
 			"a": fabrictype.NodeFailed, "b": fabrictype.NodeSucceeded, "c": fabrictype.NodeSucceeded, "undo": fabrictype.NodeSucceeded,
 			"end": fabrictype.NodeSkipped,

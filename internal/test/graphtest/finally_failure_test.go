@@ -40,7 +40,7 @@ func TestFinallyGetsTheFailureOfANodeThatEndedWithItsRun(t *testing.T) {
 		require.NoError(t, run.Cancel(enginetest.Context(t), "enough"))
 		_, err := run.Result(enginetest.Context(t))
 		require.ErrorIs(t, err, runtime.ErrRunCancelled)
-		require.Equal(t, flow.Failure{Node: "b", Outcome: flow.Cancelled, Reason: "enough"}, <-got)
+		require.Equal(t, flow.Failure{Node: "b", Outcome: fabrictype.OutcomeCancelled, Reason: "enough"}, <-got)
 		var failed *runtime.RunError
 		require.ErrorAs(t, err, &failed)
 		require.Empty(t, failed.Failures, "a node that ended with its run has not failed")
@@ -53,7 +53,7 @@ func TestFinallyGetsTheFailureOfANodeThatEndedWithItsRun(t *testing.T) {
 			f = <-got
 		}
 		require.Equal(t, "b", f.Node)
-		require.Equal(t, flow.Expired, f.Outcome)
+		require.Equal(t, fabrictype.OutcomeExpired, f.Outcome)
 		require.Equal(t, activity.CategoryTimeout, f.Category)
 		require.Equal(t, "the run exceeded its deadline", f.Reason)
 		require.ErrorIs(t, f.Err(), runtime.ErrDeadline)
@@ -81,7 +81,7 @@ func TestFinallyOutOfTimeIsAFailureOfTheRun(t *testing.T) {
 			require.NotEmpty(t, failed.Failures)
 			last := failed.Failures[len(failed.Failures)-1]
 			require.Equal(t, "release", last.Node)
-			require.Equal(t, flow.Expired, last.Outcome)
+			require.Equal(t, fabrictype.OutcomeExpired, last.Outcome)
 			require.Equal(t, activity.CategoryTimeout, last.Category)
 			require.Equal(t, "it ran longer than flow.Finally allows", last.Reason)
 			require.ErrorIs(t, &last, runtime.ErrDeadline)

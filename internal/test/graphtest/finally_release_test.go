@@ -70,7 +70,7 @@ func TestFinallyWaitsForFunctions(t *testing.T) {
 			require.Empty(t, d.cleaned)
 			close(d.released)
 			failure := <-d.cleaned
-			require.Equal(t, flow.Failure{Node: "work", Outcome: flow.Cancelled, Reason: "enough"}, failure)
+			require.Equal(t, flow.Failure{Node: "work", Outcome: fabrictype.OutcomeCancelled, Reason: "enough"}, failure)
 			_, err = run.Result(ctx)
 			require.ErrorIs(t, err, runtime.ErrRunCancelled)
 			require.Equal(t, fabrictype.NodeCancelled, fixture.States(t, run)["work"])
@@ -92,7 +92,7 @@ func TestFinallyWaitsNoLongerThanTheLease(t *testing.T) {
 		<-d.works
 		require.NoError(t, run.Cancel(ctx, "enough"))
 		failure := <-d.cleaned
-		require.Equal(t, flow.Failure{Node: "work", Outcome: flow.Cancelled, Reason: "enough", MayStillRun: true}, failure)
+		require.Equal(t, flow.Failure{Node: "work", Outcome: fabrictype.OutcomeCancelled, Reason: "enough", MayStillRun: true}, failure)
 		_, err = run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunCancelled)
 		close(d.released)

@@ -21,27 +21,24 @@ var mayImport = map[string][]string{
 	"fabrictype": {},
 
 	// The packages for declarations and activities. They compile without the engine.
-	"flow":                  {"activity", "internal/activityspec", "internal/errordetail", "internal/flowgraph"},
+	"flow":                  {"activity", "fabrictype", "internal/activityspec", "internal/errordetail", "internal/flowgraph"},
 	"internal/layout":       {},
 	"activity":              {"fabrictype", "internal/activitycontext", "internal/activityspec", "internal/errordetail", "internal/recordtext"},
 	"activity/activitytest": {"fabrictype", "activity", "internal/activitycontext"},
 
-	// The API on top of the rooms of runtime.
+	// The API on top of the rooms of runtime, which make the calls of the engine: it does not import internal/enginerpc.
 	"runtime": {
-		"internal/keyspace", "internal/keyprefix", "internal/errorcode", "internal/lualib",
-		"internal/eventkind",
-		"internal/describe", "internal/recordstate",
-		"internal/auditlog", "internal/budgets", "internal/fleet", "internal/follow", "internal/runview", "internal/startplan", "internal/waitlist",
-		"activity", "enginecore", "enginecore/embedded", "flow", "internal/activitycontext",
-		"internal/activityspec",
-		"internal/auditlink", "internal/enginelink", "internal/enginerpc", "internal/errordetail", "internal/flowgraph",
-		"internal/recordtext", "internal/timetable", "fabrictype", "internal/admission", "internal/bulkjob",
-		"internal/contractcheck", "internal/engineurl", "internal/answer", "internal/engine", "internal/engine/batching", "internal/engine/feeds",
-		"internal/engine/observe", "internal/engine/retry", "internal/engine/transport", "internal/sleep",
-		"internal/budgets", "internal/inspect", "internal/lanes", "internal/limits",
-		"internal/keeper", "internal/queryurl", "internal/runcontrol", "internal/runsearch", "internal/schedule", "internal/submit",
-		"internal/valueschema", "interceptor", "internal/worker",
-		"internal/worker/budget", "internal/worker/held", "internal/worker/output",
+		"activity", "enginecore", "enginecore/embedded", "fabrictype", "flow", "interceptor",
+		"internal/activitycontext", "internal/activityspec", "internal/admission", "internal/answer",
+		"internal/auditlink", "internal/auditlog", "internal/budgets", "internal/bulkjob", "internal/catalogue",
+		"internal/describe", "internal/engine", "internal/engine/feeds", "internal/engine/observe",
+		"internal/engine/transport", "internal/enginelink", "internal/engineurl", "internal/errordetail",
+		"internal/eventkind", "internal/failurehook", "internal/fleet", "internal/flowgraph", "internal/follow",
+		"internal/inspect", "internal/keeper", "internal/keyprefix", "internal/keyspace", "internal/lanes",
+		"internal/limits", "internal/lualib", "internal/queryurl", "internal/recordstate", "internal/recordtext",
+		"internal/runcontrol", "internal/runsearch", "internal/runview", "internal/schedule", "internal/startplan",
+		"internal/submit", "internal/timetable", "internal/waitlist", "internal/worker", "internal/worker/held",
+		"internal/worker/output",
 	},
 	"admin/archive": {
 		"internal/describe",
@@ -52,9 +49,12 @@ var mayImport = map[string][]string{
 		"activity", "internal/activityspec", "internal/answerlog", "internal/auditlink", "internal/recordtext", "runtime",
 		"fabrictype",
 	},
-	"admin/backup":       {"internal/keyprefix", "internal/lualib", "internal/enginerpc", "internal/keycopy", "internal/engineurl"},
-	"admin/move":         {"internal/keyprefix", "internal/enginerpc", "internal/keycopy", "internal/engineurl"},
-	"internal/engineurl": {"enginecore", "enginecore/embedded", "internal/enginerpc", "internal/engine", "internal/engine/transport"},
+	"admin/backup": {"internal/keyprefix", "internal/lualib", "internal/enginerpc", "internal/keycopy", "internal/engineurl"},
+	"admin/move":   {"internal/keyprefix", "internal/enginerpc", "internal/keycopy", "internal/engineurl"},
+	"internal/engineurl": {
+		"internal/keyspace", "internal/lualib",
+		"enginecore", "enginecore/embedded", "internal/engine", "internal/engine/transport", "internal/enginelink", "internal/enginerpc",
+	},
 	"interceptor":        {"activity", "internal/activitycontext", "internal/activityspec"},
 	"flowtest/runcheck":  {"internal/describe", "activity", "runtime", "fabrictype"},
 	"internal/queryurl":  {},
@@ -101,7 +101,7 @@ var mayImport = map[string][]string{
 		"internal/worker/lease",
 	},
 	"internal/worker/budget": {
-		"internal/keyspace", "internal/errorcode",
+		"internal/keyspace", "internal/errorcode", "internal/engine",
 		"fabrictype",
 		"activity", "enginecore", "flow", "internal/activitycontext", "internal/admission", "internal/engine/batching",
 		"internal/engine/observe", "internal/engine/retry",
@@ -109,7 +109,7 @@ var mayImport = map[string][]string{
 	},
 	"internal/worker/child": {
 		"internal/keyspace", "internal/errorcode",
-		"activity", "enginecore", "flow", "internal/activityspec", "internal/engine", "internal/engine/retry",
+		"activity", "enginecore", "fabrictype", "flow", "internal/activityspec", "internal/engine", "internal/engine/retry",
 		"internal/sleep", "internal/enginerpc",
 		"internal/errordetail", "internal/flowgraph", "internal/submit", "internal/worker/attempt",
 		"internal/worker/budget", "internal/worker/completion", "internal/worker/journal", "internal/worker/lease",
@@ -173,8 +173,8 @@ var mayImport = map[string][]string{
 		"internal/runcontrol", "internal/runsearch", "internal/submit",
 	},
 	"internal/runcontrol": {
-		"activity", "enginecore", "internal/admission", "internal/engine", "internal/enginerpc", "internal/errorcode",
-		"internal/submit",
+		"enginecore", "internal/admission", "internal/engine", "internal/enginerpc", "internal/errorcode",
+		"internal/activityspec", "internal/submit",
 	},
 	"internal/runview": {
 		"internal/keyspace", "internal/recordstate", "internal/eventkind", "internal/waitreason",
@@ -186,7 +186,7 @@ var mayImport = map[string][]string{
 		"internal/keyspace", "internal/errorcode",
 		"enginecore", "fabrictype", "internal/activitycontext", "internal/describe", "internal/engine",
 		"internal/engine/feeds", "internal/engine/retry", "internal/engine/transport", "internal/enginerpc",
-		"internal/runview", "internal/sleep", "internal/worker/output",
+		"internal/runview", "internal/sleep", "internal/submit", "internal/worker/output",
 	},
 	"internal/auditlog": {"fabrictype", "internal/engine", "internal/enginerpc", "internal/runsearch"},
 	"internal/fleet":    {"enginecore", "fabrictype", "internal/engine", "internal/enginerpc", "internal/submit"},
@@ -205,6 +205,15 @@ var mayImport = map[string][]string{
 		"enginecore", "fabrictype", "internal/activityspec", "internal/auditlink", "internal/engine", "internal/enginerpc",
 		"internal/flowgraph", "internal/submit",
 	},
+	"internal/failurehook": {
+		"enginecore", "fabrictype", "internal/engine", "internal/engine/feeds", "internal/engine/observe",
+		"internal/enginerpc", "internal/follow", "internal/recordstate", "internal/runsearch", "internal/sleep",
+		"internal/submit",
+	},
+	"internal/catalogue": {
+		"activity", "enginecore", "fabrictype", "internal/engine", "internal/engine/observe", "internal/enginerpc", "internal/flowgraph",
+		"internal/sleep", "internal/submit", "internal/valueschema",
+	},
 	"internal/limits": {
 		"internal/keyspace",
 		"enginecore", "fabrictype", "internal/activityspec", "internal/auditlink", "internal/engine", "internal/enginerpc",
@@ -219,6 +228,7 @@ var mayImport = map[string][]string{
 	},
 	"internal/partitionmerge": {"internal/keyspace"},
 	"internal/answer": {
+		"internal/keyspace",
 		"activity", "enginecore", "fabrictype", "internal/activityspec", "internal/auditlink", "internal/engine",
 		"internal/enginerpc", "internal/errorcode", "internal/recordtext", "internal/submit", "internal/valueschema",
 	},
@@ -363,7 +373,7 @@ var mayImport = map[string][]string{
 	"internal/activitycontext": {"fabrictype", "internal/activityspec"},
 	"internal/enginelink":      {"enginecore/embedded"},
 	"internal/activityspec":    {"internal/recordtext"},
-	"internal/flowgraph":       {"activity", "internal/layout", "internal/activityspec"},
+	"internal/flowgraph":       {"activity", "fabrictype", "internal/layout", "internal/activityspec"},
 	"internal/hashrecord":      {"enginecore"},
 	"internal/describe":        {"fabrictype", "internal/eventkind"},
 	"internal/eventkind":       {"fabrictype"},
@@ -408,7 +418,7 @@ var mayImport = map[string][]string{
 	"examples/approval":         {"contract", "activity", "enginecore/embedded", "flow", "runtime", "approvals", "fabrictype"},
 	"examples/dag-pipeline":     {"contract", "fabrictype", "activity", "flow", "runtime"},
 	"examples/order-processing": {"activity", "flow", "runtime", "fabrictype"},
-	"examples/etl":              {"activity", "flow", "runtime"},
+	"examples/etl":              {"activity", "fabrictype", "flow", "runtime"},
 	"internal/test/...": {
 		"internal/errorcode", "internal/keyspace", "internal/lualib",
 		"fabrictype", "contract",

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -75,7 +76,7 @@ func TestLimitsSurviveWorkers(t *testing.T) {
 		}
 		for _, run := range runs[:10] {
 			if err := run.Cancel(ctx, "enough"); err != nil {
-				require.ErrorIs(t, err, runtime.ErrRunOver)
+				require.ErrorIs(t, err, engine.ErrRunOver)
 			}
 		}
 		b.Worker(t, []activity.Handler{a})

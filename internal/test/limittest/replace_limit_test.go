@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -46,7 +47,7 @@ func TestReplaceLimit(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		_, err := b.Client.Limit("crm", "").Describe(ctx)
-		require.ErrorIs(t, err, runtime.ErrLimitNotFound)
+		require.ErrorIs(t, err, engine.ErrLimitNotFound)
 		_, err = b.Client.Limit("c r m", "").Describe(ctx)
 		require.ErrorIs(t, err, runtime.ErrInvalid)
 		err = b.Client.Limit("crm", "").Replace(ctx, fabrictype.Limit{Name: "crm"}, activity.LimitConfig{AtOnce: 1})
@@ -77,7 +78,7 @@ func TestReplaceBudget(t *testing.T) {
 		err := b.Client.Budget(ref).Replace(ctx, fabrictype.Budget{BudgetName: ref}, flow.BudgetConfig{Hard: map[string]int64{"calls": 1}})
 		require.ErrorIs(t, err, enginecore.ErrChangedMeanwhile, "a budget that is not there cannot be replaced")
 		_, err = b.Client.Budget(ref).Describe(ctx)
-		require.ErrorIs(t, err, runtime.ErrBudgetNotFound)
+		require.ErrorIs(t, err, engine.ErrBudgetNotFound)
 
 		require.NoError(t, b.Client.Budget(ref).Set(ctx, flow.BudgetConfig{Hard: map[string]int64{"calls": 4}, Soft: map[string]int64{"cents": 3}, ResetEvery: time.Hour, OnExceeded: flow.BlockNodes}))
 		first, err := b.Client.Budget(ref).Describe(ctx)

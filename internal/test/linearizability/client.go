@@ -9,6 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -47,11 +48,11 @@ func (c *Client) Perform(call Call) Outcome {
 	switch {
 	case err == nil:
 		return o
-	case errors.Is(err, runtime.ErrRunNotFound):
+	case errors.Is(err, engine.ErrRunNotFound):
 		return Outcome{Code: NotFound}
-	case errors.Is(err, runtime.ErrOtherInput):
+	case errors.Is(err, engine.ErrOtherInput):
 		return Outcome{Code: OtherInput}
-	case errors.Is(err, runtime.ErrRunOver):
+	case errors.Is(err, engine.ErrRunOver):
 		return Outcome{Code: Over}
 	case errors.Is(err, runtime.ErrRunCancelled):
 		return Outcome{Code: Cancelled}

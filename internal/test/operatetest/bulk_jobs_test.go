@@ -82,7 +82,7 @@ func TestBulkCancel(t *testing.T) {
 		require.False(t, preview.More)
 		requireStates(t, b, "wait", preview.States)
 		_, err = b.Client.BulkJob("clean").Describe(ctx)
-		require.ErrorIs(t, err, runtime.ErrBulkJobNotFound)
+		require.ErrorIs(t, err, engine.ErrBulkJobNotFound)
 
 		job, err := b.Client.StartBulkJob(ctx, query, action, options)
 		require.NoError(t, err)
@@ -101,7 +101,7 @@ func TestBulkCancel(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, job, again)
 		_, err = b.Client.StartBulkJob(ctx, query, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, options)
-		require.ErrorIs(t, err, runtime.ErrBulkJobConflict)
+		require.ErrorIs(t, err, engine.ErrBulkJobConflict)
 		require.NoError(t, b.Client.BulkJob("clean").Stop(ctx), "it is over")
 		require.Equal(t, job, fixture.AwaitJob(t, b, "clean", fixture.IsOver))
 		var listed []*fabrictype.BulkJob
@@ -166,7 +166,7 @@ func TestBulkActions(t *testing.T) {
 		requireStates(t, b, "wait", map[fabrictype.RunState]int{"running": 3})
 		require.Equal(t, fabrictype.BulkProgress{Skipped: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}))
 		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkCancelPending, Reason: "enough"}))
-		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(runtime.RunQuery{Flow: "wait", Sort: runtime.FirstEndedFirst}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}))
+		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(runtime.RunQuery{Flow: "wait", Sort: "finished"}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}))
 		requireStates(t, b, "wait", map[fabrictype.RunState]int{})
 	})
 }
@@ -244,7 +244,7 @@ func TestBulkJobOfKilledKeeper(t *testing.T) {
 	_, err = b.RunKeeperTask(ctx, "bulk_job")
 	require.NoError(t, err)
 	_, err = b.Client.BulkJob("j").Describe(ctx)
-	require.ErrorIs(t, err, runtime.ErrBulkJobNotFound)
+	require.ErrorIs(t, err, engine.ErrBulkJobNotFound)
 }
 
 // A new keeper takes over the jobs that a killed one has taken, or was assigned, without waiting until its claim runs
@@ -354,7 +354,7 @@ func TestBulkJobCountsTheRunOfAKilledKeeper(t *testing.T) {
 					require.NoError(t, err)
 					require.Equal(t, c.action.Kind == fabrictype.BulkPurge, d.State == fabrictype.RunCancelled, "beyond the most")
 				case c.action.Kind == fabrictype.BulkPurge:
-					require.ErrorIs(t, err, runtime.ErrRunNotFound)
+					require.ErrorIs(t, err, engine.ErrRunNotFound)
 				default:
 					require.NoError(t, err)
 					require.Equal(t, fabrictype.RunCancelled, d.State)
@@ -370,7 +370,7 @@ func TestBulkJobRateAndStop(t *testing.T) {
 	b, clock := enginetest.WithClock(t)
 	ctx := enginetest.Context(t)
 	startWaiting(t, b, 0, 4)
-	_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{Sort: runtime.OldestFirst}, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "x"},
+	_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{Sort: "created"}, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "x"},
 		runtime.BulkOptions{ID: "slow", Rate: 1.0 / 3600})
 	require.NoError(t, err)
 	_, err = b.Client.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkPause, Reason: "x"}, runtime.BulkOptions{ID: "two", Most: 2})
@@ -399,7 +399,7 @@ func TestBulkJobRateAndStop(t *testing.T) {
 	require.Equal(t, "bob", job.StoppedBy)
 	require.Equal(t, fabrictype.BulkProgress{Done: 3}, job.Progress)
 	requireStates(t, b, "wait", map[fabrictype.RunState]int{"running": 1, "cancelled": 3})
-	require.ErrorIs(t, b.Client.BulkJob("none").Stop(ctx), runtime.ErrBulkJobNotFound)
+	require.ErrorIs(t, b.Client.BulkJob("none").Stop(ctx), engine.ErrBulkJobNotFound)
 }
 
 // A job that was stopped while a keeper has it gets the last counts, and stays stopped.

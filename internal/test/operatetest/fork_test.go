@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -130,7 +131,7 @@ func TestFork(t *testing.T) {
 			require.Empty(t, tr.take())
 		}
 		_, err = run.Fork(ctx, runtime.WithID("from"), runtime.ForkFrom("left"))
-		require.ErrorIs(t, err, runtime.ErrRunConflict)
+		require.ErrorIs(t, err, engine.ErrRunConflict)
 		var forks []string
 		for f, err := range run.Forks(ctx) {
 			require.NoError(t, err)
@@ -264,7 +265,7 @@ func TestFork_RefusesInvalidOptions(t *testing.T) {
 		require.ErrorIs(t, err, runtime.ErrInvalid)
 		require.ErrorContains(t, err, "options of RunRef.Fork")
 		_, err = run.Fork(ctx, runtime.ForkFrom("nowhere"))
-		require.ErrorIs(t, err, runtime.ErrUnknownNode)
+		require.ErrorIs(t, err, engine.ErrUnknownNode)
 		_, err = run.Fork(ctx, runtime.ForkResult("end", "a"), runtime.ForkFrom("left"))
 		require.ErrorContains(t, err, "node end runs again, since it depends on what does")
 		_, err = run.Fork(ctx, runtime.ForkInput(func() {}))
@@ -272,7 +273,7 @@ func TestFork_RefusesInvalidOptions(t *testing.T) {
 		_, err = run.Fork(ctx, runtime.WithKey("k", runtime.KeyPolicy{}))
 		require.ErrorIs(t, err, runtime.ErrInvalid)
 		_, err = b.Client.Run("diamond", "none").Fork(ctx)
-		require.ErrorIs(t, err, runtime.ErrRunNotFound)
+		require.ErrorIs(t, err, engine.ErrRunNotFound)
 		wide := flow.New[string, string]("wide")
 		var last flow.Ref[string]
 		for n := range 258 {
@@ -318,7 +319,7 @@ func TestForkInputFitsTheSchema(t *testing.T) {
 		require.ErrorAs(t, err, &faults)
 		require.Equal(t, `input of flow "diamond"`, faults.Subject)
 		_, err = b.Client.Run("diamond", "published").Describe(ctx)
-		require.ErrorIs(t, err, runtime.ErrRunNotFound)
+		require.ErrorIs(t, err, engine.ErrRunNotFound)
 
 		other := flow.New[string, string]("diamond")
 		flow.Return(other, flow.Node(other, "in", tr.act, other.Input()))
@@ -368,7 +369,7 @@ func TestForkValuesOfAnotherType(t *testing.T) {
 		_, err = foreign.Run("typed", run.ID()).Fork(ctx, runtime.ForkResult("first", 7), runtime.WithID("refused"))
 		require.ErrorIs(t, err, runtime.ErrInvalid, "the schema is published")
 		_, err = b.Client.Run("typed", "refused").Describe(ctx)
-		require.ErrorIs(t, err, runtime.ErrRunNotFound)
+		require.ErrorIs(t, err, engine.ErrRunNotFound)
 		_, err = run.Fork(ctx, runtime.ForkResult("first", order{ID: 2}), runtime.WithID("fits"))
 		require.NoError(t, err)
 	})

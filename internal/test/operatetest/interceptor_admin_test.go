@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/interceptor"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -82,6 +83,6 @@ func TestClientInterceptors_GuardStartsOfSchedulesAndBulkJobs(t *testing.T) {
 			require.Equal(t, step.want, seen[len(seen)-1])
 		}
 		_, err := b.Client.Schedule("nightly").Describe(ctx)
-		require.ErrorIs(t, err, runtime.ErrScheduleNotFound)
+		require.ErrorIs(t, err, engine.ErrScheduleNotFound)
 	})
 }

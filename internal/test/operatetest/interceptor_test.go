@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/interceptor"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -65,7 +66,7 @@ func TestClientInterceptors(t *testing.T) {
 			"outer start plain/A-1 3", "inner start plain/A-1 3", "inner true", "outer true",
 		}, calls.take())
 		_, err = runtime.Start(ctx, client, def, 4, runtime.WithID("A-1"))
-		require.ErrorIs(t, err, runtime.ErrOtherInput)
+		require.ErrorIs(t, err, engine.ErrOtherInput)
 		require.Equal(t, []string{
 			"outer start plain/A-1 4", "inner start plain/A-1 4", "inner false", "outer false",
 		}, calls.take())
@@ -75,7 +76,7 @@ func TestClientInterceptors(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 6, out)
 		require.Len(t, calls.take(), 4)
-		require.ErrorIs(t, client.Run("plain", "A-1").Cancel(ctx, "no"), runtime.ErrRunOver)
+		require.ErrorIs(t, client.Run("plain", "A-1").Cancel(ctx, "no"), engine.ErrRunOver)
 		require.Equal(t, "outer cancel plain/A-1 ", calls.take()[0])
 		many, err := runtime.StartMany(ctx, client, def, []runtime.NewRun[int]{{Input: 5}, {Input: 6}})
 		require.NoError(t, err)
@@ -93,18 +94,18 @@ func TestClientInterceptors(t *testing.T) {
 
 		if !b.Contract() {
 			ref := client.Run("plain", "A-1")
-			require.ErrorIs(t, ref.Pause(ctx, "no"), runtime.ErrRunOver)
+			require.ErrorIs(t, ref.Pause(ctx, "no"), engine.ErrRunOver)
 			require.NoError(t, ref.Rerun(ctx, fabrictype.RerunAll))
 			_, err = run.Result(ctx)
 			require.NoError(t, err)
-			require.ErrorIs(t, ref.CancelNode(ctx, "node", "no"), runtime.ErrNodeOver)
+			require.ErrorIs(t, ref.CancelNode(ctx, "node", "no"), engine.ErrNodeOver)
 			_, err = ref.SignalWait(ctx, runtime.WaitName{Node: "node", Step: "s"}, runtime.Signal{Name: "x"})
 			require.NoError(t, err)
 			require.ErrorIs(t, ref.MoveTimer(ctx, "node", time.Now()), runtime.ErrNotSleeping)
 			require.ErrorIs(t, ref.SkipTimer(ctx, "node"), runtime.ErrNotSleeping)
 			require.Error(t, ref.MoveStart(ctx, time.Now().Add(time.Hour)))
-			require.ErrorIs(t, ref.SetPriority(ctx, 1), runtime.ErrRunOver)
-			require.ErrorIs(t, ref.SetNodePriority(ctx, "node", 1), runtime.ErrRunOver)
+			require.ErrorIs(t, ref.SetPriority(ctx, 1), engine.ErrRunOver)
+			require.ErrorIs(t, ref.SetNodePriority(ctx, "node", 1), engine.ErrRunOver)
 			gone := runtime.Waitpoint{Wait: fabrictype.Wait{Node: "node", ID: "none"}}
 			require.Error(t, ref.ResumeWait(ctx, gone, nil))
 			require.Error(t, ref.CancelWait(ctx, gone, "no"))
@@ -129,7 +130,7 @@ func TestClientInterceptors(t *testing.T) {
 		_, err = runtime.Start(ctx, refusing, def, 3, runtime.WithID("A-2"))
 		require.ErrorIs(t, err, refuse)
 		_, err = b.Client.Run("plain", "A-2").Describe(ctx)
-		require.ErrorIs(t, err, runtime.ErrRunNotFound)
+		require.ErrorIs(t, err, engine.ErrRunNotFound)
 		skipping := b.Client.Use(func(interceptor.ClientFunc) interceptor.ClientFunc {
 			return func(context.Context, *interceptor.ClientCall) error { return nil }
 		})

@@ -150,8 +150,8 @@ func TestPausedRun(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 3, out)
 		require.NoError(t, run.Resume(p.ctx))
-		require.ErrorIs(t, run.Pause(p.ctx, ""), runtime.ErrRunOver)
-		require.ErrorIs(t, b.Client.Run("none", "none").Pause(p.ctx, ""), runtime.ErrRunNotFound)
+		require.ErrorIs(t, run.Pause(p.ctx, ""), engine.ErrRunOver)
+		require.ErrorIs(t, b.Client.Run("none", "none").Pause(p.ctx, ""), engine.ErrRunNotFound)
 		b.Settle(t)
 	})
 }

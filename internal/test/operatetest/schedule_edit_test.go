@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -96,7 +97,7 @@ func TestScheduleBackfill(t *testing.T) {
 			require.ErrorContains(t, err, text)
 		}
 		_, err = b.Client.Schedule("none").Backfill(ctx, fabrictype.Backfill{From: last, Until: last})
-		require.ErrorIs(t, err, runtime.ErrScheduleNotFound)
+		require.ErrorIs(t, err, engine.ErrScheduleNotFound)
 		b.Settle(t)
 	})
 }
@@ -211,9 +212,9 @@ func TestEditSchedule(t *testing.T) {
 			require.ErrorIs(t, err, runtime.ErrInvalid)
 		}
 		_, err = b.Client.Schedule("none").Edit(ctx, func(*runtime.ScheduleEdit) error { return nil })
-		require.ErrorIs(t, err, runtime.ErrScheduleNotFound)
+		require.ErrorIs(t, err, engine.ErrScheduleNotFound)
 		_, err = b.Client.Schedule("none").Next(ctx, 3)
-		require.ErrorIs(t, err, runtime.ErrScheduleNotFound)
+		require.ErrorIs(t, err, engine.ErrScheduleNotFound)
 		_, err = b.Client.Schedule("hourly").Next(ctx, 1001)
 		require.ErrorIs(t, err, runtime.ErrInvalid)
 		_, err = runtime.ScheduleConfig{}.Times(time.Now(), 1)
@@ -243,7 +244,7 @@ func TestScheduleInput(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		_, err := b.Client.Schedule("hourly").Input(ctx)
-		require.ErrorIs(t, err, runtime.ErrScheduleNotFound)
+		require.ErrorIs(t, err, engine.ErrScheduleNotFound)
 		report := activity.New("report", func(_ context.Context, in fixture.Hour) (string, error) { return in.Customer, nil })
 		fixture.Hourly(ctx, t, b, report, fabrictype.OverlapSkip)
 		v, err := b.Client.Schedule("hourly").Input(ctx)
@@ -260,6 +261,6 @@ func TestScheduleInput(t *testing.T) {
 		require.JSONEq(t, `{"customer": "borealis"}`, string(v.JSON))
 		require.NoError(t, b.Client.Schedule("hourly").Delete(ctx))
 		_, err = b.Client.Schedule("hourly").Input(ctx)
-		require.ErrorIs(t, err, runtime.ErrScheduleNotFound)
+		require.ErrorIs(t, err, engine.ErrScheduleNotFound)
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/findingcode"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -73,7 +74,7 @@ func TestAcknowledgedRunsSurvive(t *testing.T) {
 			if there {
 				require.NoError(t, err, id)
 			} else {
-				require.ErrorIs(t, err, runtime.ErrRunNotFound, id)
+				require.ErrorIs(t, err, engine.ErrRunNotFound, id)
 			}
 		}
 	})

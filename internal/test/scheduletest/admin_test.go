@@ -168,7 +168,7 @@ func TestDelete(t *testing.T) {
 		})
 		require.NoError(t, b.Client.Schedule("s").Delete(ctx))
 		_, err := b.Client.Schedule("s").Describe(ctx)
-		require.ErrorIs(t, err, runtime.ErrScheduleNotFound)
+		require.ErrorIs(t, err, engine.ErrScheduleNotFound)
 		for name, do := range map[string]func() error{
 			"delete": func() error { return b.Client.Schedule("s").Delete(ctx) },
 			"pause":  func() error { return b.Client.Schedule("s").Pause(ctx, "") },
@@ -179,7 +179,7 @@ func TestDelete(t *testing.T) {
 			},
 		} {
 			err := do()
-			require.ErrorIs(t, err, runtime.ErrScheduleNotFound, name)
+			require.ErrorIs(t, err, engine.ErrScheduleNotFound, name)
 			require.ErrorContains(t, err, name+` schedule "s"`)
 		}
 		for _, run := range l.awaitRuns(t, 2) {
@@ -254,7 +254,7 @@ func TestList(t *testing.T) {
 				return ""
 			})
 			_, err = b.Client.Run("report", run).Describe(ctx)
-			require.ErrorIs(t, err, runtime.ErrRunNotFound)
+			require.ErrorIs(t, err, engine.ErrRunNotFound)
 		}
 		seen := make(map[string]int)
 		for d, err := range b.Client.Schedules(ctx) {
@@ -335,7 +335,7 @@ func TestInvalidSchedulesAreRefused(t *testing.T) {
 		_, err = runtime.Schedule(ctx, b.Client, "s", texts, "x", runtime.ScheduleConfig{Every: time.Hour, FireTimeField: "when"})
 		require.ErrorIs(t, err, runtime.ErrInvalid)
 		require.ErrorContains(t, err, `FireTimeField "when": the input is not a JSON object`)
-		big := job{Name: strings.Repeat("x", runtime.MaxInput)}
+		big := job{Name: strings.Repeat("x", 1<<20)}
 		_, err = runtime.Schedule(ctx, b.Client, "s", l.def, big, runtime.ScheduleConfig{Every: time.Hour})
 		require.ErrorIs(t, err, runtime.ErrTooLarge)
 		_, err = runtime.Schedule(ctx, nil, "s", l.def, job{}, runtime.ScheduleConfig{Every: time.Hour})
@@ -477,7 +477,7 @@ func TestFailedFire(t *testing.T) {
 		l.fireAt(t, hour)
 		d := l.await(t, "failed", func(d *fabrictype.Schedule) bool { return d.Failed == 1 })
 		require.Equal(t, fabrictype.FireFailed, d.History[0].Outcome)
-		require.Contains(t, d.History[0].Reason, runtime.ErrRunConflict.Error())
+		require.Contains(t, d.History[0].Reason, engine.ErrRunConflict.Error())
 		require.Empty(t, d.LastRun)
 		require.Equal(t, hour.Add(time.Hour), d.NextFire)
 		l.onceEach(t)

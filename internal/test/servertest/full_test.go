@@ -171,7 +171,7 @@ func TestFullServer(t *testing.T) {
 
 		requireRefused(t, ctx, b, now)
 		_, err = b.Client.Run("now", "refused").Describe(ctx)
-		require.ErrorIs(t, err, runtime.ErrRunNotFound)
+		require.ErrorIs(t, err, engine.ErrRunNotFound)
 
 		// Leases are renewed.
 		leaseEnd := func() time.Time {

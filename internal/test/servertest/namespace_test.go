@@ -44,86 +44,86 @@ var acrossNamespaces = map[string]struct {
 }{
 	"Cancel": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.Run(x.flow, x.run).Cancel(ctx, "")
-	}, runtime.ErrRunNotFound},
+	}, engine.ErrRunNotFound},
 	"CancelNode": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.Run(x.flow, x.run).CancelNode(ctx, x.node, "")
-	}, runtime.ErrUnknownNode},
+	}, engine.ErrUnknownNode},
 	"CancelPending": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.Run(x.flow, x.run).CancelPending(ctx, "")
-	}, runtime.ErrRunNotFound},
+	}, engine.ErrRunNotFound},
 	"CancelWait": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.Run(x.flow, x.run).CancelWait(ctx, x.wait, "")
-	}, runtime.ErrWaitOver},
+	}, engine.ErrWaitOver},
 	"ResumeWait": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.Run(x.flow, x.run).ResumeWait(ctx, x.wait, 0)
-	}, runtime.ErrWaitOver},
+	}, engine.ErrWaitOver},
 	"Describe": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		_, err := c.Run(x.flow, x.run).Describe(ctx)
 		return err
-	}, runtime.ErrRunNotFound},
+	}, engine.ErrRunNotFound},
 	"Diff": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		_, err := c.Run(x.flow, x.run).Diff(ctx, c.Run(x.flow, x.run))
 		return err
-	}, runtime.ErrRunNotFound},
+	}, engine.ErrRunNotFound},
 	"DescribeNode": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		_, err := c.Run(x.flow, x.run).DescribeNode(ctx, x.node)
 		return err
-	}, runtime.ErrRunNotFound},
+	}, engine.ErrRunNotFound},
 	"Pause": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.Run(x.flow, x.run).Pause(ctx, "")
-	}, runtime.ErrRunNotFound},
-	"Resume": {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.Run(x.flow, x.run).Resume(ctx) }, runtime.ErrRunNotFound},
-	"Purge":  {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.Run(x.flow, x.run).Purge(ctx) }, runtime.ErrRunNotFound},
+	}, engine.ErrRunNotFound},
+	"Resume": {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.Run(x.flow, x.run).Resume(ctx) }, engine.ErrRunNotFound},
+	"Purge":  {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.Run(x.flow, x.run).Purge(ctx) }, engine.ErrRunNotFound},
 	"PurgeIfClosedAt": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.Run(x.flow, x.run).PurgeIfClosedAt(ctx, time.Now())
-	}, runtime.ErrRunNotFound},
+	}, engine.ErrRunNotFound},
 	"Rerun": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.Run(x.flow, x.run).Rerun(ctx, fabrictype.RerunAll)
-	}, runtime.ErrRunNotFound},
+	}, engine.ErrRunNotFound},
 	"SetPriority": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.Run(x.flow, x.run).SetPriority(ctx, 9)
-	}, runtime.ErrRunNotFound},
+	}, engine.ErrRunNotFound},
 	"Value": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		_, err := c.Run(x.flow, x.run).Value(ctx, x.node, "key")
 		return err
-	}, runtime.ErrRunNotFound},
+	}, engine.ErrRunNotFound},
 	"Logs": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return errorOf2(c.Run(x.flow, x.run).Logs(ctx, x.node, runtime.LogQuery{}))
-	}, runtime.ErrRunNotFound},
+	}, engine.ErrRunNotFound},
 	"MoveStart": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.Run(x.flow, x.run).MoveStart(ctx, time.Time{})
-	}, runtime.ErrRunNotFound},
+	}, engine.ErrRunNotFound},
 	"MoveTimer": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.Run(x.flow, x.run).MoveTimer(ctx, x.node, time.Now().Add(time.Hour))
-	}, runtime.ErrRunNotFound},
+	}, engine.ErrRunNotFound},
 	"SkipTimer": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.Run(x.flow, x.run).SkipTimer(ctx, x.node)
-	}, runtime.ErrRunNotFound},
+	}, engine.ErrRunNotFound},
 	"Turns": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		_, err := c.Run(x.flow, x.run).Turns(ctx, x.node)
 		return err
-	}, runtime.ErrRunNotFound},
+	}, engine.ErrRunNotFound},
 	"SignalWait": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		_, err := c.Run(x.flow, x.run).SignalWait(ctx, runtime.WaitName{Node: x.node}, runtime.Signal{Name: "s"})
 		return err
-	}, runtime.ErrRunNotFound},
+	}, engine.ErrRunNotFound},
 	"SetNodePriority": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.Run(x.flow, x.run).SetNodePriority(ctx, x.node, 9)
-	}, runtime.ErrRunNotFound},
+	}, engine.ErrRunNotFound},
 	"Waitpoints": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		_, err := c.Run(x.flow, x.run).Waitpoints(ctx)
 		return err
-	}, runtime.ErrRunNotFound},
+	}, engine.ErrRunNotFound},
 	"AllWaitpoints": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		_, err := c.Run(x.flow, x.run).AllWaitpoints(ctx)
 		return err
-	}, runtime.ErrRunNotFound},
+	}, engine.ErrRunNotFound},
 	"ReceivedSignals": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		for _, err := range c.Run(x.flow, x.run).ReceivedSignals(ctx, x.wait) {
 			return err
 		}
 		return nil
-	}, runtime.ErrWaitOver},
+	}, engine.ErrWaitOver},
 	"Waits": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return none2(c.Waits(ctx, runtime.WaitQuery{}))
 	}, nil},
@@ -139,16 +139,16 @@ var acrossNamespaces = map[string]struct {
 	}, nil},
 	"Items": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return errorOf2(c.Run(x.flow, x.run).Items(ctx, x.node, 0))
-	}, runtime.ErrRunNotFound},
+	}, engine.ErrRunNotFound},
 	"Watch": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return errorOf2(c.Run(x.flow, x.run).Watch(ctx, ""))
-	}, runtime.ErrRunNotFound},
+	}, engine.ErrRunNotFound},
 	"Stream": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return errorOf2(c.Run(x.flow, x.run).Stream(ctx, x.node, ""))
-	}, runtime.ErrRunNotFound},
+	}, engine.ErrRunNotFound},
 	"Frames": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return errorOf2(c.Run(x.flow, x.run).Frames(ctx, x.node, ""))
-	}, runtime.ErrRunNotFound},
+	}, engine.ErrRunNotFound},
 	"Runs": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return none2(c.Runs(ctx, runtime.RunQuery{Flow: x.flow}))
 	}, nil},
@@ -188,12 +188,12 @@ var acrossNamespaces = map[string]struct {
 	"BudgetRef.Describe": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		_, err := c.Budget(x.budget).Describe(ctx)
 		return err
-	}, runtime.ErrBudgetNotFound},
+	}, engine.ErrBudgetNotFound},
 	"Budgets": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		list, err := c.Budgets(ctx)
 		return noneOf(list, err)
 	}, nil},
-	"BudgetRef.Reset":  {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.Budget(x.budget).Reset(ctx) }, runtime.ErrBudgetNotFound},
+	"BudgetRef.Reset":  {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.Budget(x.budget).Reset(ctx) }, engine.ErrBudgetNotFound},
 	"BudgetRef.Delete": {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.Budget(x.budget).Delete(ctx) }, nil},
 	"BudgetRef.Create": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return errors.Join(c.Budget(x.budget).Create(ctx, flow.BudgetConfig{Hard: map[string]int64{"calls": 1}}), c.Budget(x.budget).Delete(ctx))
@@ -210,7 +210,7 @@ var acrossNamespaces = map[string]struct {
 		if err == nil && found.AtOnce == 7 {
 			return errors.New("it is the limit of another namespace")
 		}
-		if errors.Is(err, runtime.ErrLimitNotFound) {
+		if errors.Is(err, engine.ErrLimitNotFound) {
 			return nil
 		}
 		return err
@@ -239,7 +239,7 @@ var acrossNamespaces = map[string]struct {
 	"Fork": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		_, err := c.Run(x.flow, x.run).Fork(ctx)
 		return err
-	}, runtime.ErrRunNotFound},
+	}, engine.ErrRunNotFound},
 	"Forks": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		for _, err := range c.Run(x.flow, x.run).Forks(ctx) {
 			return fmt.Errorf("something of another namespace is listed: %w", err)
@@ -269,10 +269,10 @@ var acrossNamespaces = map[string]struct {
 	"BulkJobRef.Describe": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		_, err := c.BulkJob(x.theirJob).Describe(ctx)
 		return err
-	}, runtime.ErrBulkJobNotFound},
+	}, engine.ErrBulkJobNotFound},
 	"BulkJobRef.Stop": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.BulkJob(x.theirJob).Stop(ctx)
-	}, runtime.ErrBulkJobNotFound},
+	}, engine.ErrBulkJobNotFound},
 	"BulkJobs": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		for job, err := range c.BulkJobs(ctx) {
 			if err != nil {
@@ -289,37 +289,37 @@ var acrossNamespaces = map[string]struct {
 	"ScheduleRef.Describe": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		_, err := c.Schedule(x.schedule).Describe(ctx)
 		return err
-	}, runtime.ErrScheduleNotFound},
+	}, engine.ErrScheduleNotFound},
 	"ScheduleRef.Input": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		_, err := c.Schedule(x.schedule).Input(ctx)
 		return err
-	}, runtime.ErrScheduleNotFound},
+	}, engine.ErrScheduleNotFound},
 	"ScheduleRef.Pause": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.Schedule(x.schedule).Pause(ctx, "")
-	}, runtime.ErrScheduleNotFound},
+	}, engine.ErrScheduleNotFound},
 	"ScheduleRef.Resume": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.Schedule(x.schedule).Resume(ctx)
-	}, runtime.ErrScheduleNotFound},
+	}, engine.ErrScheduleNotFound},
 	"ScheduleRef.Trigger": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		_, err := c.Schedule(x.schedule).Trigger(ctx)
 		return err
-	}, runtime.ErrScheduleNotFound},
+	}, engine.ErrScheduleNotFound},
 	"ScheduleRef.Backfill": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		now := time.Now()
 		_, err := c.Schedule(x.schedule).Backfill(ctx, fabrictype.Backfill{From: now.Add(-time.Hour), Until: now})
 		return err
-	}, runtime.ErrScheduleNotFound},
+	}, engine.ErrScheduleNotFound},
 	"ScheduleRef.Edit": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		_, err := c.Schedule(x.schedule).Edit(ctx, func(e *runtime.ScheduleEdit) error { return nil })
 		return err
-	}, runtime.ErrScheduleNotFound},
+	}, engine.ErrScheduleNotFound},
 	"ScheduleRef.Next": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		_, err := c.Schedule(x.schedule).Next(ctx, 1)
 		return err
-	}, runtime.ErrScheduleNotFound},
+	}, engine.ErrScheduleNotFound},
 	"ScheduleRef.Delete": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.Schedule(x.schedule).Delete(ctx)
-	}, runtime.ErrScheduleNotFound},
+	}, engine.ErrScheduleNotFound},
 }
 
 // ofAllNamespaces are the methods of a client and of its references that are not bound to a namespace, and why.
@@ -465,7 +465,7 @@ func TestWaitsOfOthersAreUnknown(t *testing.T) {
 		} {
 			for _, elsewhere := range []*runtime.RunRef{b.Client.Run("others", "there"), b.Client.Run("other", "here"), b.Client.Run("", "here")} {
 				err := end(elsewhere, w)
-				require.ErrorIs(t, err, runtime.ErrWaitOver)
+				require.ErrorIs(t, err, engine.ErrWaitOver)
 				require.ErrorIs(t, err, enginecore.ErrExecutionNotFound)
 			}
 			require.ErrorIs(t, end(run.RunRef, unknown), enginecore.ErrExecutionNotFound)

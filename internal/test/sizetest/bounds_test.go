@@ -68,7 +68,7 @@ func TestDefinitionsBeyondTheBounds(t *testing.T) {
 		"name of a node": {build(func(f *flow.Builder[string, string]) {
 			flow.Return(f, flow.Node(f, strings.Repeat("n", 129), echo, f.Input()))
 		}), "128"},
-		"items of a map":  {build(func(f *flow.Builder[string, string]) { mapOf(f, flow.MaxItems+1) }), "must be 1 to 10000"},
+		"items of a map":  {build(func(f *flow.Builder[string, string]) { mapOf(f, 10_001) }), "must be 1 to 10000"},
 		"definition":      {definitionOf(t, 9), "8388608"},
 		"no more than so": {build(func(f *flow.Builder[string, string]) { chain(f, 10_000) }), ""},
 	} {
@@ -131,8 +131,8 @@ func TestCallsBeyondTheBounds(t *testing.T) {
 		}{
 			"input":            {start(strings.Repeat("x", 1<<20)), runtime.ErrTooLarge, []string{"input has 1048578 bytes", "1048576"}},
 			"run id":           {start("", runtime.WithID(strings.Repeat("r", 257))), runtime.ErrInvalid, []string{"run id", "257", "256"}},
-			"memo":             {start("", runtime.WithMemo(strings.Repeat("m", runtime.MaxMemo))), runtime.ErrTooLarge, []string{"memo", "16386", "16384"}},
-			"starts":           {starts(ctx, b, def, runtime.MaxStarts+1), runtime.ErrInvalid, []string{"10001", "10000"}},
+			"memo":             {start("", runtime.WithMemo(strings.Repeat("m", 16<<10))), runtime.ErrTooLarge, []string{"memo", "16386", "16384"}},
+			"starts":           {starts(ctx, b, def, 10_001), runtime.ErrInvalid, []string{"10001", "10000"}},
 			"payload":          {signal(runtime.Signal{Name: "yes", Payload: strings.Repeat("p", 64<<10)}), runtime.ErrTooLarge, []string{"payload has 65538 bytes", "65536"}},
 			"source":           {signal(runtime.Signal{Name: "yes", Source: strings.Repeat("s", 257)}), runtime.ErrTooLarge, []string{"source has 257 bytes", "256"}},
 			"idempotency key":  {signal(runtime.Signal{Name: "yes", IdempotencyKey: strings.Repeat("s", 257)}), runtime.ErrTooLarge, []string{"idempotency key has 257 bytes", "256"}},

@@ -309,7 +309,7 @@ func TestKeyQuery(t *testing.T) {
 			require.Empty(t, found(runtime.RunQuery{Flow: flowName, Key: "other", Queued: true}))
 			require.Empty(t, found(runtime.RunQuery{Flow: flowName, Key: "K"}))
 		}
-		require.Empty(t, found(runtime.RunQuery{Key: "k", Queued: true, Sort: runtime.LastEndedFirst}))
+		require.Empty(t, found(runtime.RunQuery{Key: "k", Queued: true, Sort: "-finished"}))
 
 		q := runtime.RunQuery{Key: "k", Queued: true}
 		preview, err := b.Client.PreviewBulkJob(ctx, q, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "late"}, runtime.BulkOptions{})

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -28,7 +29,7 @@ func TestDo(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, again.Existed())
 		_, err = runtime.Do(ctx, b.Client, declared, 5, runtime.WithID("A-1"))
-		require.ErrorIs(t, err, runtime.ErrOtherInput)
+		require.ErrorIs(t, err, engine.ErrOtherInput)
 
 		b.Worker(t, []activity.Handler{activity.Implement(declared, (&doubler{2}).double)})
 		b.Keeper(t)

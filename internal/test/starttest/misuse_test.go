@@ -51,7 +51,7 @@ func TestNilOptions(t *testing.T) {
 		require.ErrorContains(t, call(), "option 2 is nil", name)
 	}
 	_, err = b.Client.Run(def.Name(), "new").Describe(ctx)
-	require.ErrorIs(t, err, runtime.ErrRunNotFound, "nothing has been written")
+	require.ErrorIs(t, err, engine.ErrRunNotFound, "nothing has been written")
 }
 
 // Calls with the nil result of a failed function return an error that names the function whose error was ignored.

@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -109,7 +110,7 @@ func TestMoveStart(t *testing.T) {
 		require.NoError(t, run.MoveStart(ctx, time.Time{}))
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
-		require.ErrorIs(t, run.MoveStart(ctx, to), runtime.ErrRunOver)
+		require.ErrorIs(t, run.MoveStart(ctx, to), engine.ErrRunOver)
 
 		gate := make(chan struct{})
 		open, err := runtime.Start(ctx, b.Client, fixture.Gated(t, gate, 1), 1)
@@ -117,7 +118,7 @@ func TestMoveStart(t *testing.T) {
 		require.ErrorIs(t, open.MoveStart(ctx, to), runtime.ErrRunStarted)
 		require.ErrorIs(t, open.MoveStart(ctx, time.Now().Add(11*366*24*time.Hour)), runtime.ErrInvalid)
 		require.NoError(t, open.Cancel(ctx, "enough"))
-		require.ErrorIs(t, b.Client.Run("later", "none").MoveStart(ctx, to), runtime.ErrRunNotFound)
+		require.ErrorIs(t, b.Client.Run("later", "none").MoveStart(ctx, to), engine.ErrRunNotFound)
 		b.Settle(t)
 	})
 }

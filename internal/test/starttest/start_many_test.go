@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -46,7 +47,7 @@ func TestStartMany(t *testing.T) {
 					require.Nil(t, s.Run)
 				case 11, 12:
 					if s.Err != nil {
-						require.ErrorIs(t, s.Err, runtime.ErrRunConflict)
+						require.ErrorIs(t, s.Err, engine.ErrRunConflict)
 						conflicts++
 					}
 				default:
@@ -63,7 +64,7 @@ func TestStartMany(t *testing.T) {
 			}
 			require.Equal(t, 1, conflicts)
 		}
-		_, err := runtime.StartMany(ctx, b.Client, def, make([]runtime.NewRun[int], runtime.MaxStarts+1))
+		_, err := runtime.StartMany(ctx, b.Client, def, make([]runtime.NewRun[int], 10_001))
 		require.ErrorIs(t, err, runtime.ErrInvalid)
 		require.ErrorContains(t, err, "at most 10000")
 		none, err := runtime.StartMany(ctx, b.Client, def, nil)

@@ -85,7 +85,7 @@ func (j *checker) settleLedger(ctx context.Context, s *storm) {
 		return
 	}
 	state, err := s.bench.Client.Budget(fabrictype.BudgetName{Name: budgetName, Flow: flowName}).Describe(ctx)
-	if errors.Is(err, runtime.ErrBudgetNotFound) && len(counted) == 0 {
+	if errors.Is(err, engine.ErrBudgetNotFound) && len(counted) == 0 {
 		return
 	}
 	require.NoError(j.t, err)

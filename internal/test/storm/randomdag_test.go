@@ -134,7 +134,7 @@ func newRandomDAG(seed uint64) *randomDAG {
 		n := &s.nodes[i]
 		n.name = fmt.Sprintf("n%02d", i)
 		n.lane = []string{activity.DefaultLane, activity.DefaultLane, "other"}[r.IntN(3)]
-		n.priority = []int{0, 0, r.IntN(activity.MaxPriority)}[r.IntN(3)]
+		n.priority = []int{0, 0, r.IntN(9000)}[r.IntN(3)]
 		n.kind = plain
 		if i > 0 {
 			n.wire(r, i)

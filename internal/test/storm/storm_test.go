@@ -403,7 +403,7 @@ func (s *storm) revive(ctx context.Context, t *testing.T, own activities, entrie
 		if acknowledged[e.Run] && !run.Existed() {
 			t.Errorf("run %s was acknowledged, and is gone", e.Run)
 		}
-		require.NoError(t, ignore(run.Resume(ctx), runtime.ErrRunOver))
+		require.NoError(t, ignore(run.Resume(ctx), engine.ErrRunOver))
 		runs[e.Run] = run
 	}
 	require.NotEmpty(t, runs)

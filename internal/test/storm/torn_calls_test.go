@@ -17,6 +17,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -201,7 +202,7 @@ func (x *tornBench) finish(t *testing.T, ctx context.Context, r *tornRun, where 
 		switch {
 		case err == nil, errors.Is(err, runtime.ErrRunCancelled):
 			return ""
-		case errors.Is(err, runtime.ErrRunNotFound):
+		case errors.Is(err, engine.ErrRunNotFound):
 			_, err = runtime.Start(ctx, x.Client, x.def, 1, runtime.WithID(r.id))
 		case errors.Is(err, context.DeadlineExceeded):
 			x.signal(ctx, r)

@@ -68,13 +68,13 @@ func TestSetPriority(t *testing.T) {
 		require.NoError(t, urgent.SetPriority(u.Ctx, 7))
 		require.NoError(t, urgent.SetPriority(u.Ctx, 7), "again")
 		require.NoError(t, single.SetNodePriority(u.Ctx, "n0", 8))
-		require.ErrorIs(t, single.SetNodePriority(u.Ctx, "nobody", 8), runtime.ErrUnknownNode)
-		require.ErrorIs(t, single.SetNodePriority(u.Ctx, "", 8), runtime.ErrUnknownNode)
+		require.ErrorIs(t, single.SetNodePriority(u.Ctx, "nobody", 8), engine.ErrUnknownNode)
+		require.ErrorIs(t, single.SetNodePriority(u.Ctx, "", 8), engine.ErrUnknownNode)
 		require.ErrorIs(t, urgent.SetPriority(u.Ctx, -1), runtime.ErrInvalid)
-		require.ErrorIs(t, urgent.SetPriority(u.Ctx, activity.MaxPriority+1), runtime.ErrInvalid)
-		require.ErrorIs(t, b.Client.Run("row", "no such run").SetPriority(u.Ctx, 1), runtime.ErrRunNotFound)
+		require.ErrorIs(t, urgent.SetPriority(u.Ctx, 9001), runtime.ErrInvalid)
+		require.ErrorIs(t, b.Client.Run("row", "no such run").SetPriority(u.Ctx, 1), engine.ErrRunNotFound)
 		require.Equal(t, []string{"node", "urgent", "urgent", "urgent", "first"}, u.GoOn(t, 5))
-		require.ErrorIs(t, urgent.SetPriority(u.Ctx, 1), runtime.ErrRunOver)
+		require.ErrorIs(t, urgent.SetPriority(u.Ctx, 1), engine.ErrRunOver)
 	}, runtime.OpenConfig{Partitions: 1})
 }
 

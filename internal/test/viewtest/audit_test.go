@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -151,7 +152,7 @@ func TestAuditOfFailures(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		require.ErrorIs(t, b.Client.Schedule("none").Pause(ctx, ""), runtime.ErrScheduleNotFound)
+		require.ErrorIs(t, b.Client.Schedule("none").Pause(ctx, ""), engine.ErrScheduleNotFound)
 		entries := auditOf(t, b.Client, runtime.AuditQuery{})
 		require.Len(t, entries, 2)
 		require.Equal(t, entries[0].ID, entries[1].ID)
@@ -229,7 +230,7 @@ func TestSignalsOfActorsAreAudited(t *testing.T) {
 		_, err = ann.Run("gathering", "r").SignalWait(ctx, orders, order("bob"))
 		require.NoError(t, err)
 		_, err = ann.Run("gathering", "r").SignalWait(ctx, runtime.WaitName{Node: "nowhere"}, order(""))
-		require.ErrorIs(t, err, runtime.ErrUnknownNode)
+		require.ErrorIs(t, err, engine.ErrUnknownNode)
 		var waits []runtime.Waitpoint
 		enginetest.Eventually(t, func() string {
 			waits, err = run.Waitpoints(ctx)

@@ -34,7 +34,7 @@ func countByListing(t testing.TB, c *runtime.Client, q runtime.RunQuery) map[fab
 // requireCounted compares the counts with all runs.
 func requireCounted(t testing.TB, c *runtime.Client, q runtime.RunQuery) {
 	t.Helper()
-	list, err := c.Counts(enginetest.Context(t), q, runtime.ByFlow, runtime.ByState)
+	list, err := c.Counts(enginetest.Context(t), q, "flow", "state")
 	require.NoError(t, err)
 	got := make(map[fabrictype.RunCount]int)
 	for _, n := range list {
@@ -83,7 +83,7 @@ func TestRunsAreCounted(t *testing.T) {
 		require.Equal(t, 40, runsCounted(t, b.Client, runtime.RunQuery{}))
 		require.Equal(t, 20, runsCounted(t, b.Client, runtime.RunQuery{FinishedFrom: before, Flow: "good"}))
 		require.Equal(t, 40, runsCounted(t, b.Client, runtime.RunQuery{FinishedFrom: before, Flow: "bad"}))
-		list, err := b.Client.Counts(ctx, runtime.RunQuery{FinishedFrom: before, Flow: "bad"}, runtime.ByHour, runtime.ByState)
+		list, err := b.Client.Counts(ctx, runtime.RunQuery{FinishedFrom: before, Flow: "bad"}, "hour", "state")
 		require.NoError(t, err)
 		require.NotEmpty(t, list)
 		for _, n := range list {
@@ -195,7 +195,7 @@ func TestCounts_ContinueOverHours(t *testing.T) {
 		requireCounted(t, b.Client, runtime.RunQuery{})
 		clock.Jump(time.Hour)
 	}
-	list, err := b.Client.Counts(ctx, runtime.RunQuery{CreatedFrom: first, CreatedBefore: first.Add(5 * time.Hour)}, runtime.ByHour)
+	list, err := b.Client.Counts(ctx, runtime.RunQuery{CreatedFrom: first, CreatedBefore: first.Add(5 * time.Hour)}, "hour")
 	require.NoError(t, err)
 	var want []fabrictype.RunCount
 	for i := range 5 {
@@ -222,17 +222,17 @@ func TestCounts_RefusesInvalidQueries(t *testing.T) {
 		require.NoError(t, err)
 		for want, bad := range map[string]struct {
 			query runtime.RunQuery
-			by    []runtime.CountBy
+			by    []string
 		}{
 			"Tags: runs are not counted":   {runtime.RunQuery{Tags: map[string]string{"a.b": ""}}, nil},
 			"Key: runs are not counted":    {runtime.RunQuery{Key: "k"}, nil},
 			"Queued: runs are not counted": {runtime.RunQuery{Queued: true}, nil},
 			"Text: runs are not counted":   {runtime.RunQuery{Text: "x"}, nil},
-			"Sort: runs are not counted":   {runtime.RunQuery{Sort: runtime.OldestFirst}, nil},
-			"must be one of flow, state":   {runtime.RunQuery{}, []runtime.CountBy{"lane"}},
-			"is named twice":               {runtime.RunQuery{}, []runtime.CountBy{runtime.ByFlow, runtime.ByFlow}},
-			"grouped by hour with":         {runtime.RunQuery{}, []runtime.CountBy{runtime.ByHour}},
-			"starts have no states":        {runtime.RunQuery{CreatedFrom: hour}, []runtime.CountBy{runtime.ByState}},
+			"Sort: runs are not counted":   {runtime.RunQuery{Sort: "created"}, nil},
+			"must be one of flow, state":   {runtime.RunQuery{}, []string{"lane"}},
+			"is named twice":               {runtime.RunQuery{}, []string{"flow", "flow"}},
+			"grouped by hour with":         {runtime.RunQuery{}, []string{"hour"}},
+			"starts have no states":        {runtime.RunQuery{CreatedFrom: hour}, []string{"state"}},
 			"beginning of an hour":         {runtime.RunQuery{CreatedFrom: hour.Add(time.Second)}, nil},
 			"needs its beginning":          {runtime.RunQuery{FinishedBefore: hour}, nil},
 			"at most 192 hours":            {runtime.RunQuery{FinishedFrom: hour.Add(-1000 * time.Hour)}, nil},

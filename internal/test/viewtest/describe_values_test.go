@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/describe"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -87,9 +88,9 @@ func checkValues(t *testing.T, b *enginetest.Bench, def *flow.Definition[json.Ra
 	require.Equal(t, raw, string(n.Input.Bytes()))
 	require.Len(t, n.History, 1)
 	_, err = run.DescribeNode(ctx, "nobody")
-	require.ErrorIs(t, err, runtime.ErrUnknownNode)
+	require.ErrorIs(t, err, engine.ErrUnknownNode)
 	_, err = b.Client.Run("values", "none").DescribeNode(ctx, "first")
-	require.ErrorIs(t, err, runtime.ErrRunNotFound)
+	require.ErrorIs(t, err, engine.ErrRunNotFound)
 	plain, err := run.Describe(ctx)
 	require.NoError(t, err)
 	require.Nil(t, plain.Input)
@@ -153,7 +154,7 @@ func TestDescribeAttempts(t *testing.T) {
 		require.NoError(t, err)
 		history := d.Nodes[0].History
 		require.Len(t, history, 3)
-		for i, want := range []fabrictype.AttemptOutcome{fabrictype.AttemptFailed, fabrictype.AttemptFailed, fabrictype.AttemptSucceeded} {
+		for i, want := range []fabrictype.Outcome{fabrictype.OutcomeFailed, fabrictype.OutcomeFailed, fabrictype.OutcomeSucceeded} {
 			require.Equal(t, want, history[i].Outcome)
 			require.Equal(t, i+1, history[i].Number)
 			require.NotEmpty(t, history[i].Worker)
@@ -262,7 +263,7 @@ func TestContractDescribeValues(t *testing.T) {
 			string(d.Input.Bytes()), string(d.Result.Bytes()), string(d.Nodes[0].Input.Bytes()), string(d.Nodes[0].Result.Bytes()),
 		})
 		require.Len(t, d.Nodes[0].History, 1)
-		require.Equal(t, fabrictype.AttemptSucceeded, d.Nodes[0].History[0].Outcome)
+		require.Equal(t, fabrictype.OutcomeSucceeded, d.Nodes[0].History[0].Outcome)
 		n, err := run.DescribeNode(ctx, "n2", runtime.WithValues(0))
 		require.NoError(t, err)
 		require.Equal(t, "3", string(n.Input.Bytes()))

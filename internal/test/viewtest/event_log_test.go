@@ -242,8 +242,8 @@ func TestEventsLost(t *testing.T) {
 			lost, seen := 0, from
 			for event, err := range run.Watch(ctx, after) {
 				if err != nil {
-					require.ErrorIs(t, err, runtime.ErrEventsLost)
-					var gone *runtime.EventsLostError
+					require.ErrorIs(t, err, &fabrictype.EventsLostError{})
+					var gone *fabrictype.EventsLostError
 					require.ErrorAs(t, err, &gone)
 					require.Equal(t, map[string]int{"": 270}, gone.Gone)
 					require.ErrorContains(t, err, "events were dropped: 270 of the run itself")
@@ -313,7 +313,7 @@ func TestNoisyNode(t *testing.T) {
 			others := make(map[string]int)
 			for event, err := range run.Watch(ctx, "") {
 				if err != nil {
-					var gone *runtime.EventsLostError
+					var gone *fabrictype.EventsLostError
 					require.ErrorAs(t, err, &gone)
 					require.Len(t, gone.Gone, 1)
 					require.Greater(t, gone.Gone["first"], 10_000)

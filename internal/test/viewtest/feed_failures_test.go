@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
@@ -53,7 +54,7 @@ func TestFeedOfFailures(t *testing.T) {
 				}
 			}
 			require.Contains(t, seen, "x")
-			require.Equal(t, flow.Expired, seen["x"].Outcome)
+			require.Equal(t, fabrictype.OutcomeExpired, seen["x"].Outcome)
 			var stock *fixture.OutOfStock
 			require.True(t, errors.As(seen["cup"], &stock))
 			require.Equal(t, 2, stock.Left)

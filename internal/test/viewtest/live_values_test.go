@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -45,9 +46,9 @@ func TestLiveValues(t *testing.T) {
 		run, err := runtime.Start(ctx, b.Client, def, 7)
 		require.NoError(t, err)
 		_, err = run.Value(ctx, "node", "at")
-		require.ErrorIs(t, err, runtime.ErrNoValue)
+		require.ErrorIs(t, err, engine.ErrNoValue)
 		_, err = run.Value(ctx, "none", "at")
-		require.ErrorIs(t, err, runtime.ErrUnknownNode)
+		require.ErrorIs(t, err, engine.ErrUnknownNode)
 		_, err = run.Value(ctx, "node", "a b")
 		require.ErrorIs(t, err, runtime.ErrInvalid)
 		b.Worker(t, []activity.Handler{work})
@@ -88,7 +89,7 @@ func TestLiveValues(t *testing.T) {
 		b.Settle(t)
 		require.NoError(t, run.Purge(ctx))
 		_, err = run.Value(ctx, "node", "at")
-		require.ErrorIs(t, err, runtime.ErrRunNotFound)
+		require.ErrorIs(t, err, engine.ErrRunNotFound)
 		b.Settle(t)
 	})
 }

@@ -168,7 +168,7 @@ func TestLogsStayOverRerunUntilPurge(t *testing.T) {
 		require.Equal(t, append(before, followed...), logsOf(ctx, t, ref, runtime.LogQuery{}))
 		require.NoError(t, ref.Purge(ctx))
 		for _, err := range ref.Logs(ctx, "node", runtime.LogQuery{}) {
-			require.ErrorIs(t, err, runtime.ErrRunNotFound)
+			require.ErrorIs(t, err, engine.ErrRunNotFound)
 		}
 		client := engine.ConnOf(b.Engine.Internal()).Client()
 		enginetest.Eventually(t, func() string {

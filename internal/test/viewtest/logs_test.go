@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -152,7 +153,7 @@ func TestLogFaults(t *testing.T) {
 			require.ErrorIs(t, err, runtime.ErrInvalid)
 		}
 		for _, err := range run.Logs(ctx, "other", runtime.LogQuery{}) {
-			require.ErrorIs(t, err, runtime.ErrUnknownNode)
+			require.ErrorIs(t, err, engine.ErrUnknownNode)
 		}
 	})
 	_, err := runtime.NewWorker(nil, runtime.WorkerConfig{Logs: runtime.LogConfig{Lines: -1, Bytes: 5 << 20}})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -51,15 +52,15 @@ func TestStartAfterOptionsChanged(t *testing.T) {
 
 		refused := func(def *flow.Definition[int, int], in int, is, not error) {
 			_, err := runtime.Start(ctx, b.Client, def, in, runtime.WithID("A-1"))
-			require.ErrorIs(t, err, runtime.ErrRunConflict)
+			require.ErrorIs(t, err, engine.ErrRunConflict)
 			require.ErrorIs(t, err, is)
 			require.NotErrorIs(t, err, not)
 			require.ErrorContains(t, err, "start run A-1 of flow price")
 		}
-		refused(former, 5, runtime.ErrOtherInput, runtime.ErrOtherGraph)
-		refused(later, 5, runtime.ErrOtherInput, runtime.ErrOtherGraph)
-		refused(other, 4, runtime.ErrOtherGraph, runtime.ErrOtherInput)
-		refused(other, 5, runtime.ErrOtherGraph, runtime.ErrOtherInput)
+		refused(former, 5, engine.ErrOtherInput, engine.ErrOtherGraph)
+		refused(later, 5, engine.ErrOtherInput, engine.ErrOtherGraph)
+		refused(other, 4, engine.ErrOtherGraph, engine.ErrOtherInput)
+		refused(other, 5, engine.ErrOtherGraph, engine.ErrOtherInput)
 
 		many, err := runtime.StartMany(ctx, b.Client, later, []runtime.NewRun[int]{
 			{Input: 4, Options: []runtime.StartOption{runtime.WithID("A-1")}},
@@ -68,7 +69,7 @@ func TestStartAfterOptionsChanged(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, many[0].Err)
 		require.True(t, many[0].Run.Existed())
-		require.ErrorIs(t, many[1].Err, runtime.ErrOtherInput)
+		require.ErrorIs(t, many[1].Err, engine.ErrOtherInput)
 
 		b.Worker(t, []activity.Handler{double})
 		b.Keeper(t)

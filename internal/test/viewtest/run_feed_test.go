@@ -178,7 +178,7 @@ func TestFeed_ReportsLostEvents(t *testing.T) {
 		var runs []string
 		for e, err := range late.Events(ctx) {
 			if len(runs) == 0 && err != nil {
-				require.ErrorIs(t, err, runtime.ErrEventsLost)
+				require.ErrorIs(t, err, &fabrictype.EventsLostError{})
 				runs = append(runs, "lost")
 				continue
 			}

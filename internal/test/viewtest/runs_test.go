@@ -113,7 +113,7 @@ func startRunSet(t testing.TB, b *enginetest.Bench, size int) *runSet {
 
 func newestFirst(runs []fabrictype.Run, q runtime.RunQuery) {
 	slices.SortFunc(runs, func(a, b fabrictype.Run) int {
-		if q.Sort == runtime.OldestFirst || q.Sort == runtime.FirstEndedFirst {
+		if q.Sort == "created" || q.Sort == "finished" {
 			a, b = b, a
 		}
 		if byEnd(q) {
@@ -124,8 +124,8 @@ func newestFirst(runs []fabrictype.Run, q runtime.RunQuery) {
 }
 
 func byEnd(q runtime.RunQuery) bool {
-	return !q.FinishedBefore.IsZero() || !q.FinishedFrom.IsZero() || q.Sort == runtime.LastEndedFirst ||
-		q.Sort == runtime.FirstEndedFirst
+	return !q.FinishedBefore.IsZero() || !q.FinishedFrom.IsZero() || q.Sort == "-finished" ||
+		q.Sort == "finished"
 }
 
 // matches is the rule of a query, written down once more.
@@ -163,12 +163,12 @@ func TestRunsAreFound(t *testing.T) {
 			{CreatedFrom: set.all[50].CreatedAt, CreatedBefore: middle.CreatedAt.Add(time.Millisecond), Flow: "good"},
 			{FinishedFrom: time.UnixMilli(1)}, {FinishedFrom: half}, {FinishedBefore: half, Flow: "bad"},
 			{FinishedBefore: half, States: []fabrictype.RunState{fabrictype.RunSucceeded, fabrictype.RunRunning}, Tags: map[string]string{"customer.id": "0"}},
-			{Text: "rUN-01"}, {Text: "oo"}, {Text: "-05", Flow: "bad"}, {Text: "%d"}, {Text: "none"}, {Sort: runtime.OldestFirst},
-			{Sort: runtime.OldestFirst, CreatedFrom: middle.CreatedAt}, {Sort: runtime.NewestFirst, CreatedBefore: middle.CreatedAt},
-			{Sort: runtime.OldestFirst, CreatedFrom: set.all[50].CreatedAt, CreatedBefore: middle.CreatedAt, Flow: "good"},
-			{Sort: runtime.FirstEndedFirst}, {Sort: runtime.LastEndedFirst, Flow: "bad"},
-			{Sort: runtime.FirstEndedFirst, FinishedFrom: half, States: []fabrictype.RunState{fabrictype.RunFailed}},
-			{Sort: runtime.OldestFirst, Tags: map[string]string{"customer.id": "4"}, FinishedFrom: time.Time{}, Text: "run"},
+			{Text: "rUN-01"}, {Text: "oo"}, {Text: "-05", Flow: "bad"}, {Text: "%d"}, {Text: "none"}, {Sort: "created"},
+			{Sort: "created", CreatedFrom: middle.CreatedAt}, {Sort: "-created", CreatedBefore: middle.CreatedAt},
+			{Sort: "created", CreatedFrom: set.all[50].CreatedAt, CreatedBefore: middle.CreatedAt, Flow: "good"},
+			{Sort: "finished"}, {Sort: "-finished", Flow: "bad"},
+			{Sort: "finished", FinishedFrom: half, States: []fabrictype.RunState{fabrictype.RunFailed}},
+			{Sort: "created", Tags: map[string]string{"customer.id": "4"}, FinishedFrom: time.Time{}, Text: "run"},
 		}
 		for _, q := range queries {
 			var want []fabrictype.Run
@@ -324,8 +324,8 @@ func TestRunQueries_RefuseContradictions(t *testing.T) {
 		for _, q := range []runtime.RunQuery{
 			{States: []fabrictype.RunState{"lost"}}, {Tags: map[string]string{"": "x"}}, {Tags: map[string]string{"Team": "x"}}, {CreatedFrom: now, CreatedBefore: now},
 			{CreatedFrom: now, FinishedFrom: now}, {FinishedFrom: now, FinishedBefore: now.Add(-time.Hour)},
-			{Text: strings.Repeat("x", 257)}, {Text: "a\nb"}, {Sort: "up"}, {CreatedFrom: now, Sort: runtime.LastEndedFirst},
-			{FinishedFrom: now, Sort: runtime.OldestFirst},
+			{Text: strings.Repeat("x", 257)}, {Text: "a\nb"}, {Sort: "up"}, {CreatedFrom: now, Sort: "-finished"},
+			{FinishedFrom: now, Sort: "created"},
 		} {
 			_, err := b.Client.ListRuns(ctx, q, "", 0)
 			require.ErrorIs(t, err, runtime.ErrInvalid)

@@ -19,8 +19,8 @@ func TestQueriesSurviveURLs(t *testing.T) {
 		{}, {Flow: "good", Children: true}, {States: []fabrictype.RunState{fabrictype.RunFailed, fabrictype.RunExpired}},
 		{Tags: map[string]string{"customer.id": "7&8", "a.b=c": "", "team.näme": "x=y"}}, {Text: "50% of / it"},
 		{Key: "customer 7&8 = ä", Queued: true},
-		{CreatedFrom: at, CreatedBefore: at.Add(time.Hour), Sort: runtime.OldestFirst},
-		{FinishedFrom: at, FinishedBefore: at.Add(time.Nanosecond), Sort: runtime.FirstEndedFirst},
+		{CreatedFrom: at, CreatedBefore: at.Add(time.Hour), Sort: "created"},
+		{FinishedFrom: at, FinishedBefore: at.Add(time.Nanosecond), Sort: "finished"},
 	} {
 		values, err := url.ParseQuery(q.Values().Encode())
 		require.NoError(t, err)
@@ -58,7 +58,7 @@ func TestWaitQueriesSurviveURLs(t *testing.T) {
 	at := time.Date(2026, 11, 20, 8, 0, 0, 123456789, time.UTC)
 	for _, q := range []runtime.WaitQuery{
 		{}, {Flow: "order", Audience: "release managers"}, {Tags: map[string]string{"a.b": "x=y"}, Text: "50% of / it"},
-		{From: at, Before: at.Add(time.Hour), Sort: runtime.WaitsDueFirst},
+		{From: at, Before: at.Add(time.Hour), Sort: "due"},
 	} {
 		values, err := url.ParseQuery(q.Values().Encode())
 		require.NoError(t, err)

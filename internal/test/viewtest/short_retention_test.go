@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -37,7 +38,7 @@ func TestResultOfARunThatIsPurgedSoon(t *testing.T) {
 		}
 		for i, run := range runs {
 			enginetest.Eventually(t, func() string {
-				if _, err := run.Describe(ctx); !errors.Is(err, runtime.ErrRunNotFound) {
+				if _, err := run.Describe(ctx); !errors.Is(err, engine.ErrRunNotFound) {
 					return fmt.Sprint("not purged yet: ", err)
 				}
 				return ""

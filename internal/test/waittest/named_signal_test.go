@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -120,7 +121,7 @@ func TestStartOrSignalRefuses(t *testing.T) {
 			signal runtime.Signal
 			want   error
 		}{
-			`node "nobody": no such node`: {runtime.WaitName{Node: "nobody"}, runtime.Signal{Name: "s"}, runtime.ErrUnknownNode},
+			`node "nobody": no such node`: {runtime.WaitName{Node: "nobody"}, runtime.Signal{Name: "s"}, engine.ErrUnknownNode},
 			`node orders is a waitpoint, and has no wait "more"`: {
 				runtime.WaitName{Node: "orders", Step: "more"}, runtime.Signal{Name: "s"}, runtime.ErrInvalid,
 			},
@@ -141,14 +142,14 @@ func TestStartOrSignalRefuses(t *testing.T) {
 		}
 		ref := b.Client.Run(def.Name(), "refused")
 		_, err := ref.Describe(ctx)
-		require.ErrorIs(t, err, runtime.ErrRunNotFound)
+		require.ErrorIs(t, err, engine.ErrRunNotFound)
 		_, err = ref.SignalWait(ctx, runtime.WaitName{Node: "orders"}, runtime.Signal{Name: "order"})
-		require.ErrorIs(t, err, runtime.ErrRunNotFound)
+		require.ErrorIs(t, err, engine.ErrRunNotFound)
 
 		run, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("there"))
 		require.NoError(t, err)
 		_, err = run.SignalWait(ctx, runtime.WaitName{Node: "nobody"}, runtime.Signal{Name: "order"})
-		require.ErrorIs(t, err, runtime.ErrUnknownNode)
+		require.ErrorIs(t, err, engine.ErrUnknownNode)
 		_, err = run.SignalWait(ctx, runtime.WaitName{Node: "sum"}, runtime.Signal{Name: "order"})
 		require.ErrorIs(t, err, runtime.ErrInvalid)
 		_, err = run.SignalWait(ctx, runtime.WaitName{Node: "orders"}, runtime.Signal{Name: "order", Payload: "ten"})

@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/eventkind"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
@@ -263,10 +264,10 @@ func TestMoveTimer(t *testing.T) {
 
 		require.ErrorIs(t, ann.MoveTimer(ctx, "next", time.Now().Add(time.Hour)), runtime.ErrNotSleeping)
 		require.ErrorIs(t, ann.SkipTimer(ctx, "next"), runtime.ErrNotSleeping)
-		require.ErrorIs(t, ann.SkipTimer(ctx, "none"), runtime.ErrUnknownNode)
+		require.ErrorIs(t, ann.SkipTimer(ctx, "none"), engine.ErrUnknownNode)
 		require.ErrorIs(t, ann.MoveTimer(ctx, "long", time.Time{}), runtime.ErrInvalid)
 		require.ErrorIs(t, ann.MoveTimer(ctx, "long", time.Now().Add(11*366*24*time.Hour)), runtime.ErrInvalid)
-		require.ErrorIs(t, b.Client.Run("moved", "other").SkipTimer(ctx, "long"), runtime.ErrRunNotFound)
+		require.ErrorIs(t, b.Client.Run("moved", "other").SkipTimer(ctx, "long"), engine.ErrRunNotFound)
 		_, err = ann.SignalWait(ctx, runtime.WaitName{Node: "long"}, runtime.Signal{Name: "x"})
 		require.ErrorContains(t, err, "is a timer, and takes no signals")
 

@@ -69,8 +69,8 @@ func TestWaitsOfAllRuns(t *testing.T) {
 			q    runtime.WaitQuery
 			runs []string
 		}{
-			"newest":   {runtime.WaitQuery{Sort: runtime.WaitsNewestFirst}, []string{"p", "r", "l"}},
-			"due":      {runtime.WaitQuery{Sort: runtime.WaitsDueFirst}, []string{"r", "l"}},
+			"newest":   {runtime.WaitQuery{Sort: "-opened"}, []string{"p", "r", "l"}},
+			"due":      {runtime.WaitQuery{Sort: "due"}, []string{"r", "l"}},
 			"flow":     {runtime.WaitQuery{Flow: "release"}, []string{"r"}},
 			"tag":      {runtime.WaitQuery{Tags: map[string]string{"org.team": "red"}}, []string{"l"}},
 			"audience": {runtime.WaitQuery{Audience: "board"}, []string{"l"}},
@@ -78,8 +78,8 @@ func TestWaitsOfAllRuns(t *testing.T) {
 			"text":     {runtime.WaitQuery{Text: "THINK"}, []string{"l"}},
 			"from":     {runtime.WaitQuery{From: all[1].OpenedAt}, []string{"r", "p"}},
 			"before":   {runtime.WaitQuery{Before: all[1].OpenedAt}, []string{"l"}},
-			"between":  {runtime.WaitQuery{From: all[1].OpenedAt, Before: all[2].OpenedAt, Sort: runtime.WaitsNewestFirst}, []string{"r"}},
-			"due soon": {runtime.WaitQuery{Before: all[0].TimeoutAt, Sort: runtime.WaitsDueFirst}, []string{"r"}},
+			"between":  {runtime.WaitQuery{From: all[1].OpenedAt, Before: all[2].OpenedAt, Sort: "-opened"}, []string{"r"}},
+			"due soon": {runtime.WaitQuery{Before: all[0].TimeoutAt, Sort: "due"}, []string{"r"}},
 		} {
 			require.Equal(t, c.runs, runsOf(fixture.AwaitWaits(t, b.Client, c.q, len(c.runs))), name)
 		}
@@ -231,7 +231,7 @@ func TestAnswerSchemaMustBeOne(t *testing.T) {
 		require.ErrorContains(t, err, "answer schema: schema is not usable: "+want)
 	}
 	_, err = b.Client.Run("bad", "x").Describe(enginetest.Context(t))
-	require.ErrorIs(t, err, runtime.ErrRunNotFound)
+	require.ErrorIs(t, err, engine.ErrRunNotFound)
 
 	_, err = build(`{`, activity.Title("a\nb"), activity.Audience("x", "x"), activity.Audience(""))
 	for _, part := range []string{"answer schema is not JSON", "title", `"x" is named twice`, "name 3 is empty"} {
@@ -284,7 +284,7 @@ func TestReceivedSignals(t *testing.T) {
 		other, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("other"))
 		require.NoError(t, err)
 		for s, err := range b.Client.Run("vote", "other").ReceivedSignals(ctx, w) {
-			require.ErrorIs(t, err, runtime.ErrWaitOver, "%v", s)
+			require.ErrorIs(t, err, engine.ErrWaitOver, "%v", s)
 		}
 		require.NoError(t, other.Cancel(ctx, ""))
 		require.NoError(t, run.Cancel(ctx, ""))

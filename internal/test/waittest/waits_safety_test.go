@@ -78,7 +78,7 @@ func TestInvalidSignalsAreRefused(t *testing.T) {
 			{runtime.Signal{Name: "a b"}, runtime.ErrInvalid, "bad name"},
 			{runtime.Signal{Name: "a", Payload: make(chan int)}, runtime.ErrInvalid, "payload of type chan int does not encode"},
 			{runtime.Signal{Name: "a", Payload: json.RawMessage("{")}, runtime.ErrInvalid, "does not encode"},
-			{runtime.Signal{Name: "a", Payload: strings.Repeat("x", runtime.MaxSignalPayload)}, runtime.ErrTooLarge, `signal "a": too large: payload has 65538 bytes, at most 65536`},
+			{runtime.Signal{Name: "a", Payload: strings.Repeat("x", 64<<10)}, runtime.ErrTooLarge, `signal "a": too large: payload has 65538 bytes, at most 65536`},
 			{runtime.Signal{Name: "a", Source: strings.Repeat("x", 257)}, runtime.ErrTooLarge, "source has 257 bytes"},
 			{runtime.Signal{Name: "a", IdempotencyKey: strings.Repeat("x", 257)}, runtime.ErrTooLarge, "idempotency key has 257 bytes"},
 		} {
@@ -88,7 +88,7 @@ func TestInvalidSignalsAreRefused(t *testing.T) {
 			_ = tc.text
 		}
 		require.Zero(t, fixture.OpenWaits(t, ctx, run, 1)[0].Received)
-		largest := json.RawMessage(strings.Repeat(" ", runtime.MaxSignalPayload-1) + "1")
+		largest := json.RawMessage(strings.Repeat(" ", 64<<10-1) + "1")
 		require.Equal(t, fabrictype.SignalResumed, fixture.Send(t, ctx, b, w, runtime.Signal{Name: "a", Payload: largest}).Outcome)
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -219,7 +220,7 @@ func TestOperatorsEndWaits(t *testing.T) {
 		inside := fixture.OpenWaits(t, ctx, run, 1)[0]
 		require.Equal(t, "talk", inside.Node)
 		require.Equal(t, "w", inside.Step)
-		require.ErrorIs(t, run.ResumeWait(ctx, w, 5), runtime.ErrWaitOver)
+		require.ErrorIs(t, run.ResumeWait(ctx, w, 5), engine.ErrWaitOver)
 		require.NoError(t, run.ResumeWait(ctx, inside, 6))
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
@@ -229,7 +230,7 @@ func TestOperatorsEndWaits(t *testing.T) {
 		require.NoError(t, err)
 		w = fixture.OpenWaits(t, ctx, run, 1)[0]
 		require.NoError(t, run.CancelWait(ctx, w, "not needed"))
-		require.ErrorIs(t, run.CancelWait(ctx, w, "not needed"), runtime.ErrWaitOver)
+		require.ErrorIs(t, run.CancelWait(ctx, w, "not needed"), engine.ErrWaitOver)
 		_, err = run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunCancelled)
 		require.Equal(t, map[string]string{"node": "cancelled", "talk": "skipped"}, nodeStates(t, ctx, run))

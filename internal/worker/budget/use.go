@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/admission"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/errorcode"
@@ -113,7 +114,7 @@ func (u *Use) dimensionsOf(ctx context.Context, b *submit.StoredBudget) ([]strin
 		return nil, err
 	}
 	if states[0] == nil {
-		return nil, activity.NonRetryable(fmt.Errorf("budget %q: %w", b.Name, submit.ErrBudgetNotFound))
+		return nil, activity.NonRetryable(fmt.Errorf("budget %q: %w", b.Name, engine.ErrBudgetNotFound))
 	}
 	for _, d := range states[0].Dims {
 		names = append(names, d.Name)
@@ -178,7 +179,7 @@ func (u *Use) send(ctx context.Context, b *submit.StoredBudget, e enginerpc.UseB
 func useError(b *submit.StoredBudget, err error) error {
 	switch {
 	case errors.Is(err, enginecore.ErrBudgetNotFound):
-		err = fmt.Errorf("budget %q: %w", b.Name, submit.ErrBudgetNotFound)
+		err = fmt.Errorf("budget %q: %w", b.Name, engine.ErrBudgetNotFound)
 	case errors.Is(err, errorcode.UnknownBudgetDimension):
 		err = fmt.Errorf("budget %q: %w", b.Name, activity.ErrUnknownDimension)
 	case errors.As(err, new(*enginecore.Error)):

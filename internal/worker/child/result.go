@@ -7,6 +7,7 @@ import (
 	"regexp"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -17,7 +18,7 @@ import (
 )
 
 // skippedOutcome is the outcome of an execution that was skipped.
-const skippedOutcome = string(flow.Skipped)
+const skippedOutcome = string(fabrictype.OutcomeSkipped)
 
 // zeroResult returns the result of a node whose flow returns none: the encoded zero value of its type. Codecs other
 // than JSON get no bytes, which is the zero value of a message, a text and a list of bytes.
@@ -104,7 +105,7 @@ func (c *childRun) appendResult(list []byte, index int, ended enginerpc.ItemStat
 	case ended.Outcome == skippedOutcome && !c.node.Spec.Outcomes:
 		return list, nil // the list has the results that there are
 	case c.node.Spec.Outcomes:
-		item := flow.ItemOutcome[json.RawMessage]{Outcome: flow.Outcome(ended.Outcome)}
+		item := flow.ItemOutcome[json.RawMessage]{Outcome: fabrictype.Outcome(ended.Outcome)}
 		item.Reason, item.Category = engine.PlainFailure(ended.Reason, ended.Category)
 		if ended.Outcome == "success" {
 			item.Value = ended.Result

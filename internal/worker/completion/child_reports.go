@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -120,11 +121,11 @@ func continuationIn(err error) *Continuation {
 
 // CheckState returns the continuation, or the failure of one whose state is too large.
 func (c *Continuation) CheckState() error {
-	if len(c.State) <= activity.MaxStep {
+	if len(c.State) <= activityspec.MaxStep {
 		return c
 	}
 	return Final(engine.CategoryTooLarge, "%w: the state to go on with has %d bytes, at most %d are allowed",
-		engine.ErrTooLarge, len(c.State), activity.MaxStep)
+		engine.ErrTooLarge, len(c.State), activityspec.MaxStep)
 }
 
 // continueAsNew continues the execution as new. If that fails, the lease expires, and the generation is run again.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
@@ -26,7 +27,7 @@ func (t *Task) addFailures(ctx context.Context, input flowgraph.Expr, results ma
 			continue
 		}
 		value, err := json.Marshal(flow.Failure{
-			Node: first.Node, Outcome: flow.Outcome(first.Outcome), Category: first.Category, Reason: first.Reason,
+			Node: first.Node, Outcome: fabrictype.Outcome(first.Outcome), Category: first.Category, Reason: first.Reason,
 			Details: child.DetailsOf(first.Details), MayStillRun: first.Unreleased,
 		})
 		if err != nil {

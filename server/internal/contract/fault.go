@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
@@ -110,7 +111,7 @@ func (c *call) meaning(err error) (status int, body any) {
 		no := false
 		return http.StatusInternalServerError, errorBody{Error: err.Error(), Retryable: &no}
 	case errors.Is(err, enginecore.ErrExecutionNotFound), errors.Is(err, enginecore.ErrFlowNotFound),
-		errors.Is(err, enginecore.ErrBudgetNotFound), errors.Is(err, runtime.ErrBudgetNotFound),
+		errors.Is(err, enginecore.ErrBudgetNotFound), errors.Is(err, engine.ErrBudgetNotFound),
 		errors.Is(err, enginecore.ErrNoActiveLease):
 		return http.StatusNotFound, errorBody{Error: err.Error()}
 	case errors.Is(err, admin.ErrInvalid), errors.Is(err, runtime.ErrInvalid), errors.As(err, &id),

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/httpapi"
-	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
@@ -16,7 +16,7 @@ func (s *Service) CompareRuns(ctx context.Context, in *httpapi.CompareRunsInput)
 		flow = in.OtherFlow
 	}
 	if !login.From(ctx).Sees(flow) {
-		return nil, runtime.ErrRunNotFound
+		return nil, engine.ErrRunNotFound
 	}
 	return s.run(ctx, in.RunName).Diff(ctx, s.client.Run(flow, in.OtherRun))
 }

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"slices"
 
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/httpapi"
@@ -18,14 +19,9 @@ func (s *Service) CountRuns(ctx context.Context, in *httpapi.CountRunsInput) (
 		return nil, err
 	}
 	who := login.From(ctx)
-	by := make([]runtime.CountBy, len(in.By))
-	byFlow := false
-	for i, text := range in.By {
-		by[i] = runtime.CountBy(text)
-		byFlow = byFlow || by[i] == runtime.ByFlow
-	}
+	by, byFlow := in.By, slices.Contains(in.By, "flow")
 	if who.Restricted() && !byFlow {
-		by = append(by, runtime.ByFlow)
+		by = append(slices.Clone(by), "flow")
 	}
 	counts, err := s.client.Counts(ctx, q, by...)
 	if err != nil {

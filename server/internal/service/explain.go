@@ -10,6 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/describe"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/internal/waitreason"
@@ -42,7 +43,7 @@ func (s *Service) ExplainRuns(ctx context.Context, in *httpapi.ExplainRunsInput)
 		}
 		group.Go(func() error {
 			d, err := s.describe(inner, s.client.Run(name.Flow, name.Run), runtime.WithPage("", explainNodes))
-			if errors.Is(err, runtime.ErrRunNotFound) {
+			if errors.Is(err, engine.ErrRunNotFound) {
 				return nil
 			}
 			if err == nil {

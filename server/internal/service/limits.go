@@ -12,8 +12,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/httpapi"
-	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // Tag returns the ETag of the part of a value that an operator can change: a limit or a budget without its counts.
@@ -91,7 +91,7 @@ func (s *Service) setLimit(ctx context.Context, in *httpapi.SetLimitInput, confi
 	}
 	present, err := s.client.Limit(in.Limit, in.Key).Describe(ctx)
 	if err != nil {
-		return gone(err, runtime.ErrLimitNotFound, in.IfMatch)
+		return gone(err, engine.ErrLimitNotFound, in.IfMatch)
 	}
 	if err := matches(in.IfMatch, Tag(&present)); err != nil {
 		return err
@@ -159,7 +159,7 @@ func (s *Service) setBudget(ctx context.Context, in *httpapi.SetBudgetInput, con
 	}
 	present, err := s.client.Budget(ref).Describe(ctx)
 	if err != nil {
-		return gone(err, runtime.ErrBudgetNotFound, in.IfMatch)
+		return gone(err, engine.ErrBudgetNotFound, in.IfMatch)
 	}
 	if err := matches(in.IfMatch, Tag(&present)); err != nil {
 		return err

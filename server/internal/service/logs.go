@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
@@ -54,7 +55,7 @@ func presentThenNew[From, To any](
 // ownNode refuses a node of a child run to a caller who sees some flows only: the child run is of another flow.
 func ownNode(ctx context.Context, node string) error {
 	if strings.Contains(node, "/") && login.From(ctx).Restricted() {
-		return fmt.Errorf("node %q: %w", node, runtime.ErrUnknownNode)
+		return fmt.Errorf("node %q: %w", node, engine.ErrUnknownNode)
 	}
 	return nil
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
@@ -15,5 +15,5 @@ func TestOwnNode(t *testing.T) {
 	all, some := login.With(t.Context(), login.Principal{}), login.With(t.Context(), login.Principal{Flows: "order"})
 	require.NoError(t, ownNode(all, "send/item-3"))
 	require.NoError(t, ownNode(some, "send"))
-	require.ErrorIs(t, ownNode(some, "send/item-3"), runtime.ErrUnknownNode)
+	require.ErrorIs(t, ownNode(some, "send/item-3"), engine.ErrUnknownNode)
 }

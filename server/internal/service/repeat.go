@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -36,7 +37,7 @@ func once(ctx context.Context) []runtime.ActionOption {
 // IsGone reports whether a run does not exist; if it was started earlier, it was purged.
 func (s *Service) IsGone(ctx context.Context, flow, run string) (bool, error) {
 	_, err := s.client.Run(flow, run).Describe(ctx, runtime.WithPage("", 1))
-	if errors.Is(err, runtime.ErrRunNotFound) {
+	if errors.Is(err, engine.ErrRunNotFound) {
 		return true, nil
 	}
 	return false, err

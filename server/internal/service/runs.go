@@ -5,10 +5,10 @@ import (
 	"errors"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -110,7 +110,7 @@ func waitForEnd(ctx context.Context, run *runtime.RunRef, wait time.Duration) er
 	defer cancel()
 	for _, err := range run.Watch(ctx, "") {
 		switch {
-		case err == nil || errors.Is(err, runtime.ErrEventsLost):
+		case err == nil || errors.Is(err, &fabrictype.EventsLostError{}):
 		case ctx.Err() != nil:
 			return nil
 		default:
@@ -125,7 +125,7 @@ func (s *Service) FollowRun(ctx context.Context, in *httpapi.FollowRunInput) (It
 	run := s.run(ctx, in.RunName)
 	return func(yield func(Item[fabrictype.Event], error) bool) {
 		for e, err := range run.Watch(ctx, in.Cursor()) {
-			if in.Cursor() == "" && errors.Is(err, runtime.ErrEventsLost) {
+			if in.Cursor() == "" && errors.Is(err, &fabrictype.EventsLostError{}) {
 				continue // a client without a cursor begins with the oldest event that is left
 			}
 			if err != nil {
@@ -140,7 +140,7 @@ func (s *Service) FollowRun(ctx context.Context, in *httpapi.FollowRunInput) (It
 }
 
 // GetRunGraph implements httpapi.GetRunGraph.
-func (s *Service) GetRunGraph(ctx context.Context, in *httpapi.GetRunGraphInput) (*api.Drawing, error) {
+func (s *Service) GetRunGraph(ctx context.Context, in *httpapi.GetRunGraphInput) (*httpapi.Drawing, error) {
 	d, err := s.describe(ctx, s.run(ctx, in.RunName), runtime.WithPage("", 1))
 	if err != nil {
 		return nil, err
@@ -156,8 +156,8 @@ type graph interface {
 	SVG(drawing flow.Drawing) string
 }
 
-func drawing(format string, g graph) *api.Drawing {
-	out := &api.Drawing{Format: format}
+func drawing(format string, g graph) *httpapi.Drawing {
+	out := &httpapi.Drawing{Format: format}
 	switch format {
 	case "dot":
 		out.Text = g.DOT()
@@ -207,8 +207,8 @@ func (s *Service) ResumeRun(ctx context.Context, in *httpapi.RunInput) (*httpapi
 
 // SetRunPriority implements httpapi.SetRunPriority.
 func (s *Service) SetRunPriority(ctx context.Context, in *httpapi.PriorityInput) (*httpapi.Empty, error) {
-	if in.Body.Priority > activity.MaxPriority {
-		return nil, faultAt("/priority", "must be at most %d, got: %d", activity.MaxPriority, in.Body.Priority)
+	if in.Body.Priority > activityspec.MaxPriority {
+		return nil, faultAt("/priority", "must be at most %d, got: %d", activityspec.MaxPriority, in.Body.Priority)
 	}
 	return done(s.run(ctx, in.RunName).SetPriority(ctx, in.Body.Priority))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/describe"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -31,7 +32,7 @@ func (s *Service) GetFlowStatistics(ctx context.Context, in *httpapi.FlowStatist
 			break
 		}
 		err := s.addRun(ctx, &t, r)
-		if errors.Is(err, runtime.ErrRunNotFound) || errors.Is(err, enginecore.ErrFlowNotFound) {
+		if errors.Is(err, engine.ErrRunNotFound) || errors.Is(err, enginecore.ErrFlowNotFound) {
 			continue // it was purged in the meantime
 		} else if err != nil {
 			return nil, err

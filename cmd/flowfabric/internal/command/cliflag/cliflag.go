@@ -141,7 +141,7 @@ func DeclareQuery(flags *pflag.FlagSet) *Query {
 // Query returns the query.
 func (q *Query) Query(now time.Time) runtime.RunQuery {
 	query := runtime.RunQuery{
-		Flow: q.flow, Tags: q.tags, Text: q.text, Sort: runtime.RunSort(q.order), Children: q.children,
+		Flow: q.flow, Tags: q.tags, Text: q.text, Sort: q.order, Children: q.children,
 		Key: q.key, Queued: q.queued,
 	}
 	for text := range strings.SplitSeq(q.states, ",") {

@@ -69,7 +69,7 @@ func Inbox(a *shell.App) *cobra.Command {
 				}
 				return output.List(r.Out, waitView, waits.Items)
 			}
-			q.Sort = runtime.WaitSort(sort)
+			q.Sort = sort
 			query := q.Values()
 			page := func(p api.Paging) httpapi.ListWaitsInput {
 				return httpapi.ListWaitsInput{Paging: p, Query: query}
@@ -88,7 +88,7 @@ func Inbox(a *shell.App) *cobra.Command {
 	c.Flags().Var(cliflag.Tags(q.Tags), "tag", "only waits of runs with this tag; may be given several times")
 	c.Flags().StringVar(&q.Audience, "audience", "", "only waits that ask this audience")
 	c.Flags().StringVar(&q.Text, "text", "", "only waits with this text in their title or question")
-	c.Flags().StringVar(&sort, "sort", string(runtime.WaitsOldestFirst), "opened, -opened or due")
+	c.Flags().StringVar(&sort, "sort", "opened", "opened, -opened or due")
 	limit = cliflag.DeclareLimit(c, 50)
 	return c
 }
