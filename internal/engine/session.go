@@ -49,6 +49,8 @@ type Session struct {
 	Logger    *slog.Logger
 	Logged    *observe.RepeatLimiter // wrapped by Logger
 	Telemetry *observe.Telemetry
+	// Intervals are times that workers and keepers read when they are made.
+	Intervals Intervals
 	// Propagators carry values of the contexts of starts to activities.
 	Propagators []Propagator
 	// closed ends with Close.
@@ -56,6 +58,18 @@ type Session struct {
 	end    context.CancelFunc
 	// Keeper is the keeper that the workers of the session share. It is set before the first worker or keeper is made.
 	Keeper sharedKeeper
+}
+
+// Intervals replace default times of workers and keepers; 0 keeps the default. Tests set them.
+type Intervals struct {
+	// WorkerSweep is the time between two searches of a worker for work that no message announced.
+	WorkerSweep time.Duration
+	// KeeperSweep is the longest time between two ticks of a partition that a keeper owns.
+	KeeperSweep time.Duration
+	// LibraryCheck is the time between two checks of the server's library by a keeper.
+	LibraryCheck time.Duration
+	// FailureHold is how long a worker holds OnRunFailed without renewal.
+	FailureHold time.Duration
 }
 
 // sharedKeeper is the keeper that the workers of an engine share.
@@ -286,4 +300,30 @@ func (s *Session) ListenToRuns(
 		return nil, err
 	}
 	return s.runFeeds.Listen(ctx, filter, from)
+}
+
+// Listeners counts the subscribers of each channel over all servers (PUBSUB NUMSUB). If a server refuses the command
+// or does not answer, fault is its error; the subscribers on the other servers are counted nevertheless.
+func (s *Session) Listeners(ctx context.Context, channels ...string) (total map[string]int64, fault error) {
+	total = make(map[string]int64, len(channels))
+	for _, node := range s.Client.Nodes() {
+		counts, err := node.Do(ctx, node.B().PubsubNumsub().Channel(channels...).Build()).AsIntMap()
+		if err != nil {
+			fault = err
+			continue
+		}
+		for channel, n := range counts {
+			total[channel] += n
+		}
+	}
+	return total, fault
+}
+
+// KeepersSeen counts the connections that subscribe to the keepers' channel, also of keepers on standby.
+// known is false if none was counted and a server did not answer. A keeper whose machine vanished counts until the
+// server notices, after the time of its tcp-keepalive setting.
+func (s *Session) KeepersSeen(ctx context.Context) (seen int64, known bool) {
+	channel := s.Core.ChannelKeepers()
+	counts, fault := s.Listeners(ctx, channel)
+	return counts[channel], fault == nil || counts[channel] > 0
 }
