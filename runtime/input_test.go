@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
@@ -143,7 +144,7 @@ func TestUndecodableInput(t *testing.T) {
 		_, err = run.Result(ctx)
 		var failed *runtime.RunError
 		require.ErrorAs(t, err, &failed)
-		require.Equal(t, activity.CategoryDecode, failed.Category)
+		require.Equal(t, activityspec.CategoryDecode, failed.Category)
 		require.Equal(t, "tally", failed.Node)
 		for _, part := range []string{"r-17", "tally", "Count"} {
 			require.ErrorContains(t, err, part)

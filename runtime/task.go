@@ -150,15 +150,15 @@ func (t *Task) Payload() []byte {
 	return t.held.Input()
 }
 
-// Decode decodes a payload of JSON, the default codec, into target. The error is an *activity.DecodeError, which Fail
-// does not retry.
+// Decode decodes a payload of JSON, the default codec, into target. The error has the category
+// "decode", and Fail does not retry it.
 func (t *Task) Decode(target any) error {
 	if err := t.made(); err != nil {
 		return err
 	}
 	codec := activity.JSON{}
 	if err := codec.Decode(t.held.Input(), target); err != nil {
-		return &activity.DecodeError{
+		return &activityspec.DecodeError{
 			Activity: t.held.Info().Kind, Type: fmt.Sprintf("%T", target), Codec: codec.Name(), Err: err,
 		}
 	}
@@ -186,8 +186,8 @@ func (t *Task) Renew(ctx context.Context) error {
 
 // Complete commits a result and ends the execution as successful. A result of type []byte is stored as it is, any other
 // as JSON; Activity.EncodeOutput encodes one with the codec of an activity. The frames that were appended before are
-// stored first. The error matches ErrTooLarge for a result above 1 MiB, or is an *activity.EncodeError; the task stays
-// open then.
+// stored first. The error matches ErrTooLarge for a result above 1 MiB, or has the category "encode"; the task stays open
+// then.
 func (t *Task) Complete(ctx context.Context, result any) error {
 	if err := t.made(); err != nil {
 		return err
@@ -197,7 +197,7 @@ func (t *Task) Complete(ctx context.Context, result any) error {
 		codec := activity.JSON{}
 		var err error
 		if data, err = codec.Encode(result); err != nil {
-			return t.wrap("complete", &activity.EncodeError{
+			return t.wrap("complete", &activityspec.EncodeError{
 				Activity: t.held.Info().Kind, Type: fmt.Sprintf("%T", result), Codec: codec.Name(), Err: err,
 			})
 		}
@@ -361,7 +361,7 @@ func checkTaskUsage(key string, usage map[string]int64) ([]activitycontext.Usage
 	list := activitycontext.UsageOf(usage)
 	for _, u := range list {
 		if err := u.Check(); err != nil {
-			return nil, invalid("report %q: %w: %w", u.Dimension, activity.ErrUsage, err)
+			return nil, invalid("report %q: %w: %w", u.Dimension, activityspec.ErrUsage, err)
 		}
 	}
 	return list, nil

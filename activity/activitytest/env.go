@@ -18,7 +18,7 @@ import (
 //
 //	env := activitytest.New()
 //	_, err := Deploy(env.Context(ctx), release)
-//	// activity.Suspended(err) is "approve", true
+//	// activitytest.Suspended(err) is "approve", true
 //	env.Signal("approve", "approve", Approval{By: "ann"})
 //	out, err := Deploy(env.Context(ctx), release)
 //

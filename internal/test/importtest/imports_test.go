@@ -24,7 +24,7 @@ var mayImport = map[string][]string{
 	"flow":                  {"activity", "fabrictype", "internal/activityspec", "internal/errordetail", "internal/flowgraph"},
 	"internal/layout":       {},
 	"activity":              {"fabrictype", "internal/activitycontext", "internal/activityspec", "internal/errordetail", "internal/recordtext"},
-	"activity/activitytest": {"fabrictype", "activity", "internal/activitycontext"},
+	"activity/activitytest": {"fabrictype", "activity", "internal/activitycontext", "internal/activityspec"},
 
 	// The API on top of the rooms of runtime.
 	"runtime": {
@@ -362,7 +362,7 @@ var mayImport = map[string][]string{
 	// Packages that several of the above share.
 	"internal/activitycontext": {"fabrictype", "internal/activityspec"},
 	"internal/enginelink":      {"enginecore/embedded"},
-	"internal/activityspec":    {"internal/recordtext"},
+	"internal/activityspec":    {"internal/errordetail", "internal/recordtext"},
 	"internal/flowgraph":       {"activity", "fabrictype", "internal/layout", "internal/activityspec"},
 	"internal/hashrecord":      {"enginecore"},
 	"internal/describe":        {"fabrictype", "internal/eventkind"},

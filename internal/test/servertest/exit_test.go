@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -87,7 +88,7 @@ func TestFunctionEndsItsGoroutine(t *testing.T) {
 		_, err = run.Result(ctx)
 		failed := fixture.Failure(t, err)
 		require.Equal(t, "the function ended its goroutine (runtime.Goexit)", failed.Reason)
-		require.Equal(t, activity.CategoryPanic, failed.Category)
+		require.Equal(t, activityspec.CategoryPanic, failed.Category)
 
 		run, err = runtime.Start(ctx, b.Client, fixture.ChainOf(t, fixture.AddOne(), 3), 1)
 		require.NoError(t, err)
@@ -114,7 +115,7 @@ func TestCodecEndsTheGoroutine(t *testing.T) {
 		run, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)
 		_, err = run.Result(ctx)
-		require.Equal(t, activity.CategoryPanic, fixture.Failure(t, err).Category)
+		require.Equal(t, activityspec.CategoryPanic, fixture.Failure(t, err).Category)
 		plain, err := runtime.Start(ctx, b.Client, fixture.ChainOf(t, fixture.AddOne(), 1), 1)
 		require.NoError(t, err)
 		_, err = plain.Result(ctx)

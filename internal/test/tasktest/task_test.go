@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -460,8 +461,8 @@ func TestTaskUsage(t *testing.T) {
 			spent[a.Dimension] = a.Spent
 		}
 		require.Equal(t, map[string]int64{"tokens": 10, "calls": 2}, spent)
-		require.ErrorIs(t, task.ReportUsage(h.Ctx, "", map[string]int64{"tokens": -1}), activity.ErrUsage)
-		require.ErrorIs(t, task.ReportUsage(h.Ctx, "", map[string]int64{"other": 1}), activity.ErrUnknownDimension)
+		require.ErrorIs(t, task.ReportUsage(h.Ctx, "", map[string]int64{"tokens": -1}), activityspec.ErrUsage)
+		require.ErrorIs(t, task.ReportUsage(h.Ctx, "", map[string]int64{"other": 1}), activityspec.ErrUnknownDimension)
 
 		require.NoError(t, task.Complete(h.Ctx, 1))
 		_, err = run.Result(h.Ctx)
@@ -489,7 +490,7 @@ func TestTaskUsageOfAnyBudget(t *testing.T) {
 		budget, err := operator.Budget(h.Ctx, id)
 		require.NoError(t, err)
 		require.Equal(t, map[string]int64{"calls": 1, "tokens": 9}, budget.Usage, "none is counted, or all")
-		require.ErrorIs(t, task.ReportUsageTo(h.Ctx, id, "c", map[string]int64{"tokens": -1}), activity.ErrUsage)
+		require.ErrorIs(t, task.ReportUsageTo(h.Ctx, id, "c", map[string]int64{"tokens": -1}), activityspec.ErrUsage)
 		require.ErrorIs(t, task.ReportUsageTo(h.Ctx, id, "", map[string]int64{"tokens": 1}), runtime.ErrInvalid)
 		require.ErrorIs(t, task.ReportUsageTo(h.Ctx, id, "d", nil), runtime.ErrInvalid)
 		require.NoError(t, task.Complete(h.Ctx, 1))

@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -195,7 +196,7 @@ func TestDeclaredActivities(t *testing.T) {
 	_, err := a.Call(t.Context(), fixture.Parcel{})
 	require.ErrorIs(t, err, activity.ErrInvalid)
 	_, err = a.Invoke(t.Context(), []byte(`{}`))
-	require.True(t, activity.IsNonRetryable(err))
+	require.True(t, activityspec.IsNonRetryable(err))
 	require.True(t, errors.Is(activity.Declare[int, int]("no name").Err(), activity.ErrInvalid))
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		w, err := runtime.NewWorker(b.Engine, runtime.WorkerConfig{})

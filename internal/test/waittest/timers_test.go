@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/eventkind"
@@ -135,7 +136,7 @@ func TestTimerWithoutTime(t *testing.T) {
 			_, err = run.Result(ctx)
 			failed, ok := errors.AsType[*runtime.RunError](err)
 			require.True(t, ok, "%s: %v", x.in, err)
-			require.Equal(t, activity.CategoryDecode, failed.Category, x.in)
+			require.Equal(t, activityspec.CategoryDecode, failed.Category, x.in)
 			require.Contains(t, failed.Reason, x.fault, x.in)
 		}
 		for _, in := range []string{
