@@ -34,7 +34,7 @@ func TestActionsAreAudited(t *testing.T) {
 		}
 		require.Len(t, got, 6)
 		require.NotEmpty(t, got[0].Failure)
-		entry := func(e fabrictype.AuditEntry) []string { return []string{e.Actor, string(e.Action), e.Detail} }
+		entry := func(e fabrictype.AuditEntry) []string { return []string{e.Actor, e.Action, e.Detail} }
 		require.Equal(t, []string{"admin", "replay_execution", ""}, entry(got[0]))
 		require.Equal(t, []string{"admin", "replay_execution", ""}, entry(got[2]))
 		require.Equal(t, []string{"ann", "cancel_execution", "enough"}, entry(got[3]))

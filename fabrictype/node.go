@@ -67,9 +67,11 @@ type Node struct {
 	History []Attempt `json:"history,omitempty"`
 }
 
-// ChildRun is the child run of a map or sub-flow node. Client.Run accepts its Flow and Run as it accepts the names of
-// any run.
+// ChildRun is the child run of a map or sub-flow node, or of a turn of a loop. Client.Run accepts its Flow and Run as
+// it accepts the names of any run.
 type ChildRun struct {
+	// Turn is the number of the turn, from 1 on; 0 for a node that is not a loop.
+	Turn   int    `json:"turn,omitempty" doc:"Of a loop, the number of the turn, from 1 on."`
 	Flow   string `json:"flow"`
 	Run    string `json:"run"`
 	FlowID string `json:"flow_id,omitempty"`
@@ -99,14 +101,6 @@ type MapItem struct {
 	// Reason and Category describe the last failure, or why the item was cancelled.
 	Reason   string `json:"reason,omitempty"`
 	Category string `json:"category,omitempty"`
-}
-
-// Turn is one turn of a loop.
-type Turn struct {
-	// Number counts from 1.
-	Number int `json:"turn" doc:"Counted from 1."`
-	// ChildRun is the run of the turn.
-	ChildRun
 }
 
 // Attempt is one try to execute a node.

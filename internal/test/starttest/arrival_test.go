@@ -312,10 +312,10 @@ func TestKeyQuery(t *testing.T) {
 		require.Empty(t, found(runtime.RunQuery{Key: "k", Queued: true, Sort: "-finished"}))
 
 		q := runtime.RunQuery{Key: "k", Queued: true}
-		preview, err := b.Client.PreviewBulkJob(ctx, q, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "late"}, runtime.BulkOptions{})
+		preview, err := b.Client.PreviewBulkJob(ctx, q, fabrictype.BulkAction{Kind: "cancel", Reason: "late"}, runtime.BulkOptions{})
 		require.NoError(t, err)
 		require.Equal(t, 2, preview.Runs)
-		job, err := b.Client.StartBulkJob(ctx, q, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "late"}, runtime.BulkOptions{})
+		job, err := b.Client.StartBulkJob(ctx, q, fabrictype.BulkAction{Kind: "cancel", Reason: "late"}, runtime.BulkOptions{})
 		require.NoError(t, err)
 		require.Equal(t, 2, fixture.AwaitJob(t, b, job.ID, fixture.IsOver).Progress.Done)
 		for _, run := range []*runtime.Run[int]{second, third} {

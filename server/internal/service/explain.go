@@ -19,7 +19,7 @@ import (
 )
 
 // urgency are the reasons of waits, those that need a person first. Reasons that are not listed come last.
-var urgency = []fabrictype.WaitReason{
+var urgency = []string{
 	waitreason.Escalated, waitreason.Signals, waitreason.Unserved, waitreason.Unregistered, waitreason.Capability,
 	waitreason.KeeperOverdue, waitreason.WorkerLost,
 	waitreason.Budget, waitreason.Limit, waitreason.RateWindow, waitreason.Operator, waitreason.RunPaused,

@@ -84,12 +84,12 @@ func (s *Service) SkipTimer(ctx context.Context, in *httpapi.NodeInput) (*httpap
 }
 
 // ListTurns implements httpapi.ListTurns.
-func (s *Service) ListTurns(ctx context.Context, in *httpapi.NodeInput) (*fabrictype.Page[fabrictype.Turn], error) {
+func (s *Service) ListTurns(ctx context.Context, in *httpapi.NodeInput) (*fabrictype.Page[fabrictype.ChildRun], error) {
 	turns, err := s.run(ctx, in.RunName).Turns(ctx, in.Node)
 	if err != nil {
 		return nil, err
 	}
-	turns = visible(ctx, turns, func(t fabrictype.Turn) string { return t.Flow })
+	turns = visible(ctx, turns, func(t fabrictype.ChildRun) string { return t.Flow })
 	return whole(turns), nil
 }
 
