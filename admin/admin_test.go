@@ -233,11 +233,11 @@ func TestInvalidArgumentsAreRefused(t *testing.T) {
 				return err
 			},
 			"secret": func() error {
-				_, err := d.RotateSecret(d.ctx, runtime.WaitpointSecret{KID: "k", Hex: "zz"}, 0)
+				_, err := d.RotateSecret(d.ctx, enginecore.WaitpointSecret{KID: "k", Hex: "zz"}, 0)
 				return err
 			},
 			"kid": func() error {
-				_, err := d.RotateSecret(d.ctx, runtime.WaitpointSecret{KID: "a:b", Hex: "00"}, 0)
+				_, err := d.RotateSecret(d.ctx, enginecore.WaitpointSecret{KID: "a:b", Hex: "00"}, 0)
 				return err
 			},
 			"from": func() error {

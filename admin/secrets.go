@@ -6,11 +6,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
-	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-func checkSecret(s runtime.WaitpointSecret) error {
+func checkSecret(s enginecore.WaitpointSecret) error {
 	switch {
 	case s.KID == "" || strings.Contains(s.KID, ":"):
 		return fault("kid", "%.40q must not be empty or contain a colon", s.KID)
@@ -31,18 +31,18 @@ func checkSecret(s runtime.WaitpointSecret) error {
 // call with the same secret to continue. A secret id that is known with another secret is refused with
 // enginecore.ErrRotationConflict.
 func (c *Client) RotateSecret(
-	ctx context.Context, secret runtime.WaitpointSecret, grace time.Duration,
-) (runtime.SecretRotation, error) {
+	ctx context.Context, secret enginecore.WaitpointSecret, grace time.Duration,
+) (enginecore.SecretRotation, error) {
 	if grace < 0 {
-		return runtime.SecretRotation{}, fault("grace", "%s is negative", grace)
+		return enginecore.SecretRotation{}, fault("grace", "%s is negative", grace)
 	}
 	if err := checkSecret(secret); err != nil {
-		return runtime.SecretRotation{}, err
+		return enginecore.SecretRotation{}, err
 	}
-	var rotation runtime.SecretRotation
+	var rotation enginecore.SecretRotation
 	err := c.audited(ctx, auditlink.RotateSecrets, secret.KID, grace.String(), func() error {
 		changed, err := c.core.RotateSecret(ctx, secret.KID, secret.Hex, grace)
-		rotation = runtime.SecretRotation{
+		rotation = enginecore.SecretRotation{
 			KID: secret.KID, Rotated: changed.Rotated, Unchanged: changed.Unchanged, Failed: changed.Failed,
 		}
 		return err

@@ -30,7 +30,7 @@ type BulkAction struct {
 type BulkJob struct {
 	ID     string     `json:"id"`
 	Action BulkAction `json:"action"`
-	// Query selects the runs, as parameters of a URL: see runtime.ParseRunQuery.
+	// Query selects the runs, as parameters of a URL: see runtime.RunQuery.ReadValues.
 	Query string `json:"query"`
 	// Rate is the most runs a second on average, and Most the most runs; 0 sets no bound.
 	Rate float64 `json:"rate,omitempty"`

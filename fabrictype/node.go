@@ -57,13 +57,13 @@ type Node struct {
 	Generation int `json:"generation,omitempty" doc:"1, and one more each time that the function continued as new; of a loop, its turn."`
 	// LiveValues are the keys that the function has published (activity.Publish), without the values: see RunRef.Value.
 	LiveValues []LiveValue `json:"live_values,omitempty" doc:"Values that the node has published, without the values themselves."`
-	// Input is the input that the node gets with runtime.WithValues, composed from the present results of its
-	// upstreams; nil for a node without input, and while a part of it is missing. Result is nil unless the node
+	// Input is the input that the node gets with runtime.DescribeOptions.Values, composed from the present results of
+	// its upstreams; nil for a node without input, and while a part of it is missing. Result is nil unless the node
 	// succeeded.
 	Input  *Value `json:"input,omitempty"`
 	Result *Value `json:"result,omitempty"`
-	// History are the attempts of the node with runtime.WithAttempts, the oldest first, as far as the event log has
-	// them.
+	// History are the attempts of the node with runtime.DescribeOptions.Attempts, the oldest first, as far as the event
+	// log has them.
 	History []Attempt `json:"history,omitempty"`
 }
 

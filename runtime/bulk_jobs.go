@@ -198,7 +198,8 @@ func bulkSpec(q RunQuery, a fabrictype.BulkAction, o BulkOptions) (bulkjob.Spec,
 		return bulkjob.Spec{}, err
 	}
 	values := q.Values()
-	canonical, err := ParseRunQuery(values)
+	var canonical RunQuery
+	err := canonical.ReadValues(values)
 	if err != nil {
 		return bulkjob.Spec{}, err
 	}

@@ -44,18 +44,15 @@ func (d *RunDescription) drawn(as func(*flowgraph.Graph) string) string {
 	return as(d.graph)
 }
 
-// Describe returns the state of the run, its nodes and its budgets; options add values, attempts, or select one page of
-// the nodes. It reads runs of more than 200 nodes in several calls, and waits, pauses, budgets, child runs, values and
-// attempts in further calls, so changes during Describe may be included in part. The error wraps ErrNotFound when
-// the run does not exist, and ErrInvalid for an option that is out of bounds.
-func (r *RunRef) Describe(ctx context.Context, opts ...DescribeOption) (*RunDescription, error) {
+// Describe returns the state of the run, its nodes and its budgets. The options, at most one, add values or attempts,
+// or select one page of the nodes. It reads runs of more than 200 nodes in several calls, and waits, pauses, budgets,
+// child runs, values and attempts in further calls, so changes during Describe may be included in part. The error wraps
+// ErrNotFound when the run does not exist, and ErrInvalid for an option that is out of bounds.
+func (r *RunRef) Describe(ctx context.Context, opts ...DescribeOptions) (*RunDescription, error) {
 	if err := r.ready(ctx); err != nil {
 		return nil, err
 	}
-	var q runview.Request
-	for _, opt := range opts {
-		opt.describe(&q)
-	}
+	q := request(opts)
 	if err := q.Check(describe.MaxValueBytes); err != nil {
 		return nil, r.errorf("describe", err)
 	}
@@ -72,17 +69,14 @@ func (r *RunRef) reader() *runview.Reader {
 }
 
 // DescribeNode returns the state of one node as Describe does, with its attempts, and with its input and result if
-// WithValues is set: up to describe.MaxSumBytes of each, since an input may be composed of many results. Other options
-// do not matter. The error wraps ErrNotFound, also when the run has no such node, or ErrInvalid for an
-// option that is out of bounds.
-func (r *RunRef) DescribeNode(ctx context.Context, node string, opts ...DescribeOption) (*fabrictype.Node, error) {
+// DescribeOptions.Values is set: up to describe.MaxSumBytes of each, since an input may be composed of many results.
+// Other fields of the options do not matter. The error wraps ErrNotFound, also when the run has no such node, or
+// ErrInvalid for an option that is out of bounds.
+func (r *RunRef) DescribeNode(ctx context.Context, node string, opts ...DescribeOptions) (*fabrictype.Node, error) {
 	if err := r.ready(ctx); err != nil {
 		return nil, err
 	}
-	var q runview.Request
-	for _, opt := range opts {
-		opt.describe(&q)
-	}
+	q := request(opts)
 	q = runview.Request{Values: q.Values, ValueBytes: q.ValueBytes, Attempts: true}
 	if err := q.Check(describe.MaxSumBytes); err != nil {
 		return nil, r.errorf("describe node "+node+" of", err)

@@ -233,7 +233,7 @@ func TestWorkerConfiguration(t *testing.T) {
 	}
 
 	_, err = runtime.Open(ctx, "redis://h?tls=yes", runtime.OpenConfig{
-		Prefix: "No Prefix", Namespace: "a\nb", Partitions: -1, MaxWatches: -1, WaitpointSecret: runtime.WaitpointSecret{KID: "k", Hex: "5ecret"},
+		Prefix: "No Prefix", Namespace: "a\nb", Partitions: -1, MaxWatches: -1, WaitpointSecret: enginecore.WaitpointSecret{KID: "k", Hex: "5ecret"},
 		Retention: runtime.Retention{Failed: -2}, Keeper: keeper, ReplaceForeignLibrary: true,
 		Backend: contract.Backend(contract.Config{PollInterval: 1, ReconcileInterval: -1}),
 	})
@@ -250,7 +250,7 @@ func TestWorkerConfiguration(t *testing.T) {
 // A secret does not get into logs with its config.
 func TestSecretIsNotShown(t *testing.T) {
 	t.Parallel()
-	config := runtime.OpenConfig{WaitpointSecret: runtime.WaitpointSecret{KID: "mine", Hex: "5ec4e7"}}
+	config := runtime.OpenConfig{WaitpointSecret: enginecore.WaitpointSecret{KID: "mine", Hex: "5ec4e7"}}
 	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
 		require.NotContains(t, fmt.Sprintf(format, config), "5ec4e7", format)
 	}

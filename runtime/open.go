@@ -8,6 +8,7 @@ import (
 	"log/slog"
 
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
+	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginelink"
@@ -20,7 +21,10 @@ import (
 
 // Engine is an open connection to an engine in this process or on a server. It is safe for concurrent use. Clients,
 // workers and keepers share it; end them before you close it.
-type Engine struct{ session *engine.Session }
+type Engine struct {
+	session *engine.Session
+	grants  *admission.GrantIssuer
+}
 
 // Why an engine cannot be used.
 var (
@@ -152,7 +156,7 @@ func Open(ctx context.Context, url string, config OpenConfig) (*Engine, error) {
 	link := enginelink.Of(config.Internal)
 	s.Quiet = link != nil && link.Quiet
 	s.Keeper = keeper.NewSharedKeeper(s, keeping)
-	e := &Engine{s}
+	e := &Engine{s, admission.NewGrantIssuer(s)}
 	err = connect(ctx, s, config, target)
 	if err == nil && config.Partitions != 0 && s.Core.Partitioning().Flow != config.Partitions {
 		err = invalid("Partitions %d: the deployment has %d, which cannot be changed", config.Partitions,
@@ -175,7 +179,7 @@ func connect(ctx context.Context, s *engine.Session, config OpenConfig, target e
 		Prefix: config.Prefix, Partitions: keyspace.Partitioning{Flow: config.Partitions}, RetryFor: config.retryFor,
 		ReplaceForeignLibrary: config.ReplaceForeignLibrary, ContractOnly: target.Contract,
 		ReplicationTimeout: cmp.Or(config.Replication.Timeout, defaultReplicationTimeout),
-		Client:             target.Option, Watches: config.MaxWatches, Secret: config.WaitpointSecret.given(),
+		Client:             target.Option, Watches: config.MaxWatches, Secret: givenSecret(config.WaitpointSecret),
 		Logins: target.Logins(config.Credentials, config.Sentinel.Credentials),
 	}
 	if link := enginelink.Of(config.Internal); link != nil {

@@ -77,7 +77,7 @@ func (c *Client) actionOf(opts []ActionOption) (action, error) {
 }
 
 // StartOption adjusts a call of Start: WithID, WithTag, WithMemo, WithPriority, WithDeadline, WithActor, WithKey,
-// WithThrottle, WithDebounce, WithSignal, StartAt or StartAfter.
+// WithThrottle, WithDebounce, WithSignal or StartAt.
 type StartOption interface {
 	// start reports whether the option is one, not nil.
 	start(*startConfig) bool
@@ -96,7 +96,6 @@ type startConfig struct {
 	memo     *any
 	arrival  *startArrival
 	signal   *startSignal
-	fork     *forkConfig
 }
 
 // startArrival is the content of an option about the key of a run.
@@ -111,13 +110,6 @@ type startArrival struct {
 type startSignal struct {
 	wait   WaitName
 	signal Signal
-}
-
-// forkConfig has the options of a fork.
-type forkConfig struct {
-	from    []string
-	input   *any
-	results map[string]any
 }
 
 // startFunc is a StartOption that adjusts nothing but starts.

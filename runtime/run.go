@@ -132,10 +132,6 @@ func (c *Client) checkStart(
 	if err := config.checkID(); err != nil {
 		faults = append(faults, fmt.Errorf("flow %s: %w", flow.Graph.Name, err))
 	}
-	if config.fork != nil {
-		faults = append(faults, invalid("flow %s: start: ForkFrom, ForkInput and ForkResult are options of RunRef.Fork",
-			flow.Graph.Name))
-	}
 	for _, fault := range config.checkArrival() {
 		faults = append(faults, fmt.Errorf("flow %s: start: %w", flow.Graph.Name, fault))
 	}

@@ -9,9 +9,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/runcontrol"
 )
 
-// ErrRunStarted means that the time of the start of a run is over, or that it never had one.
-var ErrRunStarted = runcontrol.ErrRunStarted
-
 // maxStartDelay is how far ahead a start may be.
 const maxStartDelay = 10 * 366 * 24 * time.Hour
 
@@ -25,11 +22,6 @@ func StartAt(t time.Time) StartOption {
 	return startFunc(func(c *startConfig) { c.startAt = t })
 }
 
-// StartAfter is StartAt for a time from now on, by the clock of this program.
-func StartAfter(d time.Duration) StartOption {
-	return startFunc(func(c *startConfig) { c.startAt = time.Now().Add(d) })
-}
-
 // checkStartAt returns the fault of the time of a start.
 func checkStartAt(t time.Time) error {
 	if !t.IsZero() && time.Until(t) > maxStartDelay {
@@ -39,7 +31,7 @@ func checkStartAt(t time.Time) error {
 }
 
 // MoveStart moves the start of a run that has not started, and its deadline with it: to another time, or to now when
-// that is over or zero. The error wraps ErrRunStarted when it has started, ErrRunQueued for one in a queue, ErrInvalid
+// that is over or zero. The error wraps ErrOver when it has started, ErrRunQueued for one in a queue, ErrInvalid
 // for a time more than ten years ahead, ErrNotFound, ErrOver, or in contract mode ErrNotInContract. A run with
 // more than 256 roots is moved in several steps: repeat the call after another error.
 func (r *RunRef) MoveStart(ctx context.Context, t time.Time) error {

@@ -10,10 +10,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/runcontrol"
 )
 
-// ErrNotSleeping is returned by MoveTimer and SkipTimer for a node that does not sleep: it has not begun to, or its
-// time is over.
-var ErrNotSleeping = runcontrol.ErrNotSleeping
-
 // maxTimer is how far ahead a timer may be moved.
 const maxTimer = 10 * 366 * 24 * time.Hour
 
@@ -21,7 +17,7 @@ const maxTimer = 10 * 366 * 24 * time.Hour
 // activity.Sleep. A time that is over ends the sleep at once. The change is atomic, and recorded in the audit log and
 // the events of the run. To move a timer of a child run, use the RunRef of that run.
 //
-// The error wraps ErrNotSleeping, ErrInvalid for the zero time and a time more than ten years ahead,
+// The error wraps ErrOver, ErrInvalid for the zero time and a time more than ten years ahead,
 // ErrNotFound, or in contract mode ErrNotInContract.
 func (r *RunRef) MoveTimer(ctx context.Context, node string, to time.Time) error {
 	var err error

@@ -215,7 +215,7 @@ var whyCases = map[string]struct {
 		require.Contains(t, e.Remedy, "RunRef.MoveTimer")
 	}},
 	waitreason.Start: {func(c *whyCase) *runtime.RunRef {
-		run, err := runtime.Start(c.ctx, c.Client, fixture.Single(c.t, c.pass("later")), 1, runtime.StartAfter(time.Hour))
+		run, err := runtime.Start(c.ctx, c.Client, fixture.Single(c.t, c.pass("later")), 1, runtime.StartAt(time.Now().Add(time.Hour)))
 		require.NoError(c.t, err)
 		return run.RunRef
 	}, func(t *testing.T, _ *whyCase, e fabrictype.Explanation) {

@@ -121,7 +121,7 @@ func TestApplication(t *testing.T) {
 		b.Keeper(t)
 		b.Worker(t, def.Handlers())
 		b.Worker(t, def.Handlers(), runtime.WorkerConfig{
-			ClaimThrough: enginetest.NewGrantIssuer(t, b.Engine), Lanes: []string{"granted"},
+			ClaimThrough: b.Engine.ClaimForWorker, Lanes: []string{"granted"},
 		})
 		in := order{Tenant: "acme", Items: []string{"a", "bb"}}
 		run, err := runtime.Start(ctx, c, def, in, runtime.WithID("r"), runtime.WithTag("customer.id", "7"))

@@ -62,7 +62,7 @@ func TestCategoriesOfAttempts(t *testing.T) {
 		require.NoError(t, err)
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
-		d, err := run.Describe(ctx, runtime.WithAttempts())
+		d, err := run.Describe(ctx, runtime.DescribeOptions{Attempts: true})
 		require.NoError(t, err)
 		var got []string
 		for _, attempt := range d.Nodes[0].History {

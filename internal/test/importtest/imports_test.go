@@ -174,7 +174,7 @@ var mayImport = map[string][]string{
 	},
 	"internal/runcontrol": {
 		"enginecore", "internal/admission", "internal/engine", "internal/enginerpc", "internal/errorcode",
-		"internal/activityspec", "internal/submit",
+		"internal/activityspec", "internal/errordetail", "internal/submit",
 	},
 	"internal/runview": {
 		"internal/keyspace", "internal/recordstate", "internal/eventkind", "internal/waitreason",

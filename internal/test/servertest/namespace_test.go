@@ -237,7 +237,7 @@ var acrossNamespaces = map[string]struct {
 	}, nil},
 
 	"Fork": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		_, err := c.Run(x.flow, x.run).Fork(ctx)
+		_, err := c.Run(x.flow, x.run).Fork(ctx, runtime.ForkOptions{})
 		return err
 	}, engine.ErrRunNotFound},
 	"Forks": {func(ctx context.Context, c *runtime.Client, x foreign) error {

@@ -544,7 +544,7 @@ func TestArrivalOptions_AreValidated(t *testing.T) {
 			`when taken "later"`:     {runtime.WithKey("k", runtime.KeyPolicy{WhenTaken: "later"})},
 			"unique for 96360h0m0s":  {runtime.WithKey("k", runtime.KeyPolicy{UniqueFor: 11 * 365 * day})},
 			"WithID and WithKey":     {runtime.WithID("a"), runtime.WithKey("k", runtime.KeyPolicy{})},
-			"StartAt and WithKey":    {runtime.StartAfter(day), runtime.WithKey("k", runtime.KeyPolicy{})},
+			"StartAt and WithKey":    {runtime.StartAt(time.Now().Add(day)), runtime.WithKey("k", runtime.KeyPolicy{})},
 			"WithKey and WithThrott": {runtime.WithKey("k", runtime.KeyPolicy{}), runtime.WithThrottle("k", runtime.Throttle{Starts: 1, Per: day})},
 			"starts 0":               {runtime.WithThrottle("k", runtime.Throttle{Per: day})},
 			"per 0s":                 {runtime.WithThrottle("k", runtime.Throttle{Starts: 1})},
@@ -651,7 +651,7 @@ func TestArrivalOptions_AreRefusedInContractMode(t *testing.T) {
 		two, err := runtime.Start(ctx, b.Client, g.def, 2)
 		require.NoError(t, err)
 		g.results(t, one, two)
-		_, err = one.Fork(ctx, runtime.ForkFrom("wait"))
+		_, err = one.Fork(ctx, runtime.ForkOptions{From: []string{"wait"}})
 		require.ErrorIs(t, err, runtime.ErrNotInContract)
 		diff, err := one.RunRef.Diff(ctx, two.RunRef)
 		require.NoError(t, err)

@@ -294,11 +294,11 @@ func TestTaskOfGrant(t *testing.T) {
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		h := fixture.NewHolder(t, b, runtime.WorkerConfig{})
 		run := h.Started(1)
-		issuer := enginetest.NewGrantIssuer(t, b.Engine)
-		var grant runtime.Grant
+		issuer := b.Engine
+		var grant enginecore.Grant
 		enginetest.Eventually(t, func() (fault string) {
 			var err error
-			if grant, err = issuer.ClaimForWorker(h.Ctx, runtime.GrantRequest{
+			if grant, err = issuer.ClaimForWorker(h.Ctx, enginecore.GrantRequest{
 				Lane: activity.DefaultLane, WorkerID: "worker", Instance: h.Worker.Instance(), TTL: 30 * time.Second,
 			}); err != nil {
 				return err.Error()
@@ -308,7 +308,7 @@ func TestTaskOfGrant(t *testing.T) {
 		task, err := h.Worker.NextGranted(h.Ctx, grant)
 		require.NoError(t, err)
 		_, err = h.Worker.NextGranted(h.Ctx, grant)
-		require.ErrorIs(t, err, runtime.ErrNoGrant)
+		require.ErrorIs(t, err, enginecore.ErrNoGrant)
 		require.NoError(t, task.Complete(h.Ctx, 2))
 		h.RequireResult(run, 2)
 	})
@@ -318,7 +318,7 @@ func TestTaskOfGrant(t *testing.T) {
 func TestTaskThroughGrants(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		issuer := enginetest.NewGrantIssuer(t, b.Engine)
+		issuer := b.Engine
 		h := fixture.NewHolder(t, b, runtime.WorkerConfig{ClaimThrough: issuer})
 		runs := []*runtime.Run[int]{h.Started(1), h.Started(2)}
 		for range runs {
@@ -340,10 +340,10 @@ func TestTaskOfLaterGrant(t *testing.T) {
 		b.Keeper(t)
 		h := fixture.NewHolder(t, b, runtime.WorkerConfig{ManualRenewal: true, Lease: time.Second})
 		run := h.Started(1)
-		issuer := enginetest.NewGrantIssuer(t, b.Engine)
+		issuer := b.Engine
 		granted := func() (task *runtime.Task) {
 			enginetest.Eventually(t, func() string {
-				grant, err := issuer.ClaimForWorker(h.Ctx, runtime.GrantRequest{
+				grant, err := issuer.ClaimForWorker(h.Ctx, enginecore.GrantRequest{
 					Lane: activity.DefaultLane, WorkerID: "worker", Instance: h.Worker.Instance(), TTL: 30 * time.Second,
 				})
 				if err == nil {

@@ -48,7 +48,7 @@ func TestAuditLog(t *testing.T) {
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
 		require.Equal(t, "ann", d.StartedBy)
-		later, err := runtime.Start(ctx, c, def, 1, runtime.WithID("later"), runtime.StartAfter(time.Hour))
+		later, err := runtime.Start(ctx, c, def, 1, runtime.WithID("later"), runtime.StartAt(time.Now().Add(time.Hour)))
 		require.NoError(t, err)
 
 		schedule := func(every time.Duration) error {

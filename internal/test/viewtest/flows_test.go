@@ -83,7 +83,7 @@ func TestStartNamed(t *testing.T) {
 		out, err := same.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, fixture.Tag{Code: "Lima/3"}, out)
-		described, err := run.Describe(ctx, runtime.WithValues(1000))
+		described, err := run.Describe(ctx, runtime.DescribeOptions{Values: true, ValueBytes: 1000})
 		require.NoError(t, err)
 		require.JSONEq(t, `{"code":"Lima/3"}`, string(described.Result.JSON))
 		b.Settle(t)

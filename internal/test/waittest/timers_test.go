@@ -18,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/eventkind"
+	"github.com/flowfabric/flowfabric-go/internal/runcontrol"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/waitreason"
@@ -263,8 +264,8 @@ func TestMoveTimer(t *testing.T) {
 		require.Equal(t, waitreason.Timer, n.Waiting.Reason)
 		require.WithinDuration(t, time.Now().Add(90*24*time.Hour), n.SleepsUntil, time.Hour)
 
-		require.ErrorIs(t, ann.MoveTimer(ctx, "next", time.Now().Add(time.Hour)), runtime.ErrNotSleeping)
-		require.ErrorIs(t, ann.SkipTimer(ctx, "next"), runtime.ErrNotSleeping)
+		require.ErrorIs(t, ann.MoveTimer(ctx, "next", time.Now().Add(time.Hour)), runcontrol.ErrNotSleeping)
+		require.ErrorIs(t, ann.SkipTimer(ctx, "next"), runcontrol.ErrNotSleeping)
 		require.ErrorIs(t, ann.SkipTimer(ctx, "none"), engine.ErrUnknownNode)
 		require.ErrorIs(t, ann.MoveTimer(ctx, "long", time.Time{}), runtime.ErrInvalid)
 		require.ErrorIs(t, ann.MoveTimer(ctx, "long", time.Now().Add(11*366*24*time.Hour)), runtime.ErrInvalid)
@@ -283,7 +284,7 @@ func TestMoveTimer(t *testing.T) {
 		require.NoError(t, ann.MoveTimer(ctx, "next", time.Now().Add(-time.Minute)))
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
-		require.ErrorIs(t, ann.SkipTimer(ctx, "long"), runtime.ErrNotSleeping)
+		require.ErrorIs(t, ann.SkipTimer(ctx, "long"), runcontrol.ErrNotSleeping)
 
 		require.Equal(t, []fabrictype.EventKind{
 			eventkind.Sleeping, eventkind.TimerMoved, eventkind.TimerMoved, eventkind.TimerEnded, fabrictype.EventSucceeded,

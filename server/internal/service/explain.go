@@ -42,7 +42,7 @@ func (s *Service) ExplainRuns(ctx context.Context, in *httpapi.ExplainRunsInput)
 			continue
 		}
 		group.Go(func() error {
-			d, err := s.describe(inner, s.client.Run(name.Flow, name.Run), runtime.WithPage("", explainNodes))
+			d, err := s.describe(inner, s.client.Run(name.Flow, name.Run), runtime.DescribeOptions{Nodes: explainNodes})
 			if errors.Is(err, engine.ErrRunNotFound) {
 				return nil
 			}
