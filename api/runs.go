@@ -99,12 +99,6 @@ type Result struct {
 	Category   string `json:"category,omitempty"`
 }
 
-// Drawing is a graph as text.
-type Drawing struct {
-	Format string `json:"format"`
-	Text   string `json:"text"`
-}
-
 // ForkRunInput selects the nodes that a fork runs again.
 type ForkRunInput struct {
 	ID      string                     `json:"id,omitempty" doc:"Id of the fork; a random one if it is absent."`

@@ -68,10 +68,11 @@ func (c *Client) FollowRun(ctx context.Context, flow, run, after string) iter.Se
 
 // GetRunGraph calls the operation get-run-graph: Draw the graph of a run.
 //   - format: One of mermaid, dot, outline, svg.
-func (c *Client) GetRunGraph(ctx context.Context, flow, run, format string) (*api.Drawing, error) {
+func (c *Client) GetRunGraph(ctx context.Context, flow, run, format string) (text string, err error) {
 	var in httpapi.GetRunGraphInput
 	in.Flow, in.Run, in.Format = flow, run, format
-	return httpcall.Call(ctx, c.caller, httpapi.GetRunGraph, in)
+	out, err := part(httpcall.Call(ctx, c.caller, httpapi.GetRunGraph, in))
+	return out.Text, err
 }
 
 // GetRunLayout calls the operation get-run-layout: Place the graph of a run for drawing, with the states of its nodes.
@@ -334,10 +335,11 @@ func (c *Client) GetFlow(ctx context.Context, flow string) (*fabrictype.FlowDeta
 
 // GetFlowGraph calls the operation get-flow-graph: Draw the graph of a published flow.
 //   - format: One of mermaid, dot, outline, svg.
-func (c *Client) GetFlowGraph(ctx context.Context, flow, format string) (*api.Drawing, error) {
+func (c *Client) GetFlowGraph(ctx context.Context, flow, format string) (text string, err error) {
 	var in httpapi.GetFlowGraphInput
 	in.Flow, in.Format = flow, format
-	return httpcall.Call(ctx, c.caller, httpapi.GetFlowGraph, in)
+	out, err := part(httpcall.Call(ctx, c.caller, httpapi.GetFlowGraph, in))
+	return out.Text, err
 }
 
 // GetFlowLayout calls the operation get-flow-layout: Place the graph of a published flow for drawing.

@@ -1,17 +1,16 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
@@ -72,7 +71,7 @@ type KeyPolicy struct {
 // than 256 nodes without upstreams cannot have one. A rerun takes a place again, and fails with a
 // *fabrictype.KeyTakenError without one. In contract mode Start returns ErrNotInContract.
 func WithKey(key string, policy KeyPolicy) StartOption {
-	return startFunc(func(c *startConfig) { c.addArrival("WithKey", key, policy.arrival, policy.check(key)) })
+	return startFunc(func(c *startConfig) { c.addArrival("WithKey", key, policy.arrival(), policy.check(key)) })
 }
 
 func (p KeyPolicy) check(key string) error {
@@ -90,14 +89,11 @@ func (p KeyPolicy) check(key string) error {
 	return checkSpan("key policy: unique for", p.UniqueFor, true)
 }
 
-func (p KeyPolicy) arrival(a *enginerpc.SubmitArrival) {
-	a.AtOnce, a.WhenTaken, a.UniqueFor = int64(p.AtOnce), string(p.WhenTaken), activityspec.Milliseconds(p.UniqueFor)
-	if a.AtOnce == 0 && (p.UniqueFor == 0 || p.WhenTaken != "") {
-		a.AtOnce = 1
+func (p KeyPolicy) arrival() submit.ArrivalPolicy {
+	if p.AtOnce == 0 && (p.UniqueFor == 0 || p.WhenTaken != "") {
+		p.AtOnce = 1
 	}
-	if a.WhenTaken == "" {
-		a.WhenTaken = string(RejectRun)
-	}
+	return submit.AtOnce(p.AtOnce, string(cmp.Or(p.WhenTaken, RejectRun)), p.UniqueFor)
 }
 
 // Throttle bounds the number of runs that start within a time.
@@ -122,7 +118,7 @@ type Throttle struct {
 // The engine chooses the id of the run, so WithThrottle does not go with WithID, WithKey, StartAt and WithSignal. In
 // contract mode Start returns ErrNotInContract.
 func WithThrottle(key string, t Throttle) StartOption {
-	return startFunc(func(c *startConfig) { c.addArrival("WithThrottle", key, t.arrival, t.check()) })
+	return startFunc(func(c *startConfig) { c.addArrival("WithThrottle", key, t.arrival(), t.check()) })
 }
 
 func (t Throttle) check() error {
@@ -149,15 +145,62 @@ func (t Throttle) check() error {
 // windows returns all windows of a throttle.
 func (t Throttle) windows() []Throttle { return append([]Throttle{t}, t.Also...) }
 
-func (t Throttle) arrival(a *enginerpc.SubmitArrival) {
-	var windows []string
+func (t Throttle) arrival() submit.ArrivalPolicy {
+	var windows []submit.Window
 	for _, w := range t.windows() {
-		windows = append(windows, fmt.Sprintf("%d/%d", w.Starts, activityspec.Milliseconds(w.Per).Milliseconds()))
+		windows = append(windows, submit.Window{Starts: w.Starts, Per: w.Per})
 	}
-	a.Windows, a.WhenMany = strings.Join(windows, ","), "delay"
-	if t.Reject {
-		a.WhenMany = "reject"
+	return submit.Throttled(windows, t.Reject)
+}
+
+// DebouncePolicy defines the start time of a run for several calls.
+type DebouncePolicy struct {
+	// Quiet is how long after the last call the run starts: a millisecond to ten years.
+	Quiet time.Duration
+	// AtMost is how long after the first call it starts at the latest, Quiet to ten years. Defaults to ten times Quiet,
+	// or to ten years where that is less.
+	AtMost time.Duration
+	// MaxInputs collects the inputs of the calls, up to that many and at most 10,000: the input of each call is a list
+	// of one element in JSON, and the run gets the elements of all calls, in their order. When the run has MaxInputs of
+	// them, or its input would be larger than 1 MiB, the call fails with ErrTooLarge, and the run is unchanged. By
+	// default the run gets the input of the last call.
+	MaxInputs int
+}
+
+// WithDebounce starts one run for all calls with the key that come close to each other: the first call creates it, each
+// later one replaces its input and puts its start off, and it starts when no call has come for the time Quiet. All of
+// them return the same run, which is listed with Run.StartsAt, and can be cancelled, or started by MoveStart. The next
+// call begins another one. Each call is one atomic step.
+//
+// All other options are the options of the first call, but limits and FairBy follow the input. A call with another
+// graph begins another run. The engine chooses the id of the run, so WithDebounce does not go with WithID, WithKey,
+// WithThrottle, StartAt and WithSignal.
+//
+// Start returns ErrInvalid for a flow with more than 256 nodes without upstreams, and for one whose budgets take their
+// keys from the input. In contract mode it returns ErrNotInContract.
+func WithDebounce(key string, p DebouncePolicy) StartOption {
+	if p.AtMost == 0 {
+		p.AtMost = min(10*min(p.Quiet, maxStartDelay), maxStartDelay)
 	}
+	return startFunc(func(c *startConfig) {
+		c.addArrival("WithDebounce", key, submit.Debounced(p.Quiet, p.AtMost, p.MaxInputs), p.check(key))
+	})
+}
+
+func (p DebouncePolicy) check(key string) error {
+	if key == "" {
+		return invalid("key: it is empty")
+	}
+	if err := checkSpan("debounce: quiet", p.Quiet, false); err != nil {
+		return err
+	}
+	if p.AtMost < p.Quiet || p.AtMost > maxStartDelay {
+		return invalid("debounce: at most %s: must be quiet, %s, to 10 years", p.AtMost, p.Quiet)
+	}
+	if p.MaxInputs < 0 || p.MaxInputs > maxDebounced {
+		return invalid("debounce: max inputs %d: must be 0 to %d", p.MaxInputs, maxDebounced)
+	}
+	return nil
 }
 
 // checkSpan refuses a time that is not between a millisecond, or zero if that may be, and ten years.
@@ -172,61 +215,35 @@ func checkSpan(name string, d time.Duration, zero bool) error {
 	return invalid("%s %s: must be %s to 10 years", name, d, least)
 }
 
-func (c *startConfig) addArrival(option, key string, fill func(*enginerpc.SubmitArrival), fault error) {
-	a := &startArrival{option: option, key: key, fill: fill}
-	if c.arrival != nil {
-		a.faults = append(c.arrival.faults, invalid("%s and %s cannot be combined", c.arrival.option, option))
+func (c *startConfig) addArrival(option, key string, policy submit.ArrivalPolicy, fault error) {
+	if c.Key != nil {
+		c.keyFaults = append(c.keyFaults, invalid("%s and %s cannot be combined", c.Key.Option, option))
 	}
+	c.Key = &submit.KeyedStart{Option: option, Key: key, Policy: policy}
 	if fault != nil {
-		a.faults = append(a.faults, fault)
+		c.keyFaults = append(c.keyFaults, fault)
 	}
 	if err := engine.CheckText("key", key, maxKey); err != nil {
-		a.faults = append(a.faults, err)
+		c.keyFaults = append(c.keyFaults, err)
 	}
-	c.arrival = a
 }
 
 // checkArrival returns the conflicts between the key of a run and the other options.
 func (c *startConfig) checkArrival() []error {
-	a := c.arrival
-	if a == nil {
+	if c.Key == nil {
 		return nil
 	}
-	faults := a.faults
-	if c.named {
-		faults = append(faults, invalid("WithID and %s cannot be combined: the id follows from the key", a.option))
+	faults, option := c.keyFaults, c.Key.Option
+	if c.Named {
+		faults = append(faults, invalid("WithID and %s cannot be combined: the id follows from the key", option))
 	}
 	if c.signal != nil {
-		faults = append(faults, invalid("WithSignal and %s cannot be combined", a.option))
+		faults = append(faults, invalid("WithSignal and %s cannot be combined", option))
 	}
-	if !c.startAt.IsZero() {
-		faults = append(faults, invalid("StartAt and %s cannot be combined", a.option))
+	if !c.StartAt.IsZero() {
+		faults = append(faults, invalid("StartAt and %s cannot be combined", option))
 	}
 	return faults
-}
-
-// placeRun chooses the id of a run that has none, for a run with a key in the partition of the key, and returns the key
-// and the policy for the engine; nil for other runs.
-func (c *Client) placeRun(flowName string, config *startConfig) (*enginerpc.SubmitArrival, error) {
-	a := config.arrival
-	switch {
-	case config.named:
-		return nil, nil
-	case a == nil:
-		config.id = c.submitter.RunIDs.Next(flowName)
-		return nil, nil
-	}
-	if _, err := c.session.Library(a.option); err != nil {
-		return nil, fmt.Errorf("flow %s: %w", flowName, err)
-	}
-	id, partition, err := c.submitter.KeyOf(flowName, a.key)
-	if err != nil {
-		return nil, err
-	}
-	config.id = c.submitter.RunIDs.NextIn(flowName, partition)
-	arrival := &enginerpc.SubmitArrival{KeyID: id, Key: a.key}
-	a.fill(arrival)
-	return arrival, nil
 }
 
 // refTo returns a reference to the run of a plan that was submitted: to the one that there was instead, if there was.
@@ -258,35 +275,5 @@ func (c *Client) runKey(ctx context.Context, flowName, key string) (fabrictype.K
 	if err := engine.CheckText("key", key, maxKey); err != nil {
 		return fabrictype.KeyState{}, err
 	}
-	id, partition, err := c.submitter.KeyOf(flowName, key)
-	if err != nil {
-		return fabrictype.KeyState{}, err
-	}
-	reply, err := store.ReadRunKey(ctx, enginerpc.ReadRunKeyCall{Partition: partition, RunKeyID: id})
-	if err != nil {
-		return fabrictype.KeyState{}, err
-	}
-	state := fabrictype.KeyState{
-		Open: keyedRuns(reply.Open), Queued: keyedRuns(reply.Queued), OpenCount: int(reply.OpenCount),
-		QueuedCount: int(reply.QueuedCount), First: keyedRun(reply.First), Debounced: keyedRun(reply.Pending),
-	}
-	for _, start := range reply.Starts {
-		state.Starts = append(state.Starts, start.At)
-	}
-	return state, nil
-}
-
-func keyedRuns(list []enginerpc.KeyedRun) []fabrictype.KeyedRun {
-	var runs []fabrictype.KeyedRun
-	for _, r := range list {
-		runs = append(runs, fabrictype.KeyedRun{Run: r.RunID, At: r.At})
-	}
-	return runs
-}
-
-func keyedRun(list []enginerpc.KeyedRun) *fabrictype.KeyedRun {
-	if runs := keyedRuns(list); len(runs) > 0 {
-		return &runs[0]
-	}
-	return nil
+	return c.submitter.ReadKey(ctx, store, flowName, key)
 }

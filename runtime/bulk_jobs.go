@@ -199,7 +199,7 @@ func bulkSpec(q RunQuery, a fabrictype.BulkAction, o BulkOptions) (bulkjob.Spec,
 	}
 	values := q.Values()
 	var canonical RunQuery
-	err := canonical.ReadValues(values)
+	err = canonical.ReadValues(values)
 	if err != nil {
 		return bulkjob.Spec{}, err
 	}

@@ -67,13 +67,51 @@ func (f *Feed) Close() { f.feed.Close() }
 // engine is closed.
 func (f *Feed) Events(ctx context.Context) iter.Seq2[fabrictype.FeedEvent, error] {
 	return func(yield func(fabrictype.FeedEvent, error) bool) {
-		if err := f.client.ready(ctx); err != nil {
-			yield(fabrictype.FeedEvent{}, fmt.Errorf("feed of runs: %w", err))
+		waiting, end, err := f.open(ctx)
+		if err != nil {
+			yield(fabrictype.FeedEvent{}, err)
 			return
 		}
-		ctx, end := f.client.submitter.WhileOpen(ctx)
 		defer end()
-		f.feed.Events(ctx)(yield)
+		f.feed.Events(waiting)(yield)
+	}
+}
+
+// open returns a context that ends with ctx, or when the client or the engine is closed. The caller must call end.
+func (f *Feed) open(ctx context.Context) (waiting context.Context, end func(), err error) {
+	if err := f.client.ready(ctx); err != nil {
+		return nil, nil, fmt.Errorf("feed of runs: %w", err)
+	}
+	waiting, end = f.client.submitter.WhileOpen(ctx)
+	return waiting, end, nil
+}
+
+// Failures yields the failure of each run that fails or expires, and of each cancelled run of which a node with
+// flow.Finally has failed, as it happens, as Events yields events: open the feed with a filter that has
+// fabrictype.EventRunFailed, fabrictype.EventRunExpired and fabrictype.EventRunCancelled, or all kinds. Other events
+// are skipped. Save Cursor after a failure was handled, and open the next feed with it: then each failure is handled at
+// least once, also if the program stops in between.
+//
+// A *RunError is as Run.Result returns it. If the run was run again or purged since, or could not be read, it has only
+// the data of the event: the run, its outcome, and the node that failed first. Errors are the errors of Events, with a
+// nil failure; after a *fabrictype.EventsLostError the iteration continues.
+func (f *Feed) Failures(ctx context.Context) iter.Seq2[*RunError, error] {
+	return func(yield func(*RunError, error) bool) {
+		waiting, end, err := f.open(ctx)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer end()
+		for failure, err := range f.feed.Failures(waiting, ctx, f.client.submitter) {
+			var read *RunError
+			if err == nil {
+				read = newRunError(failure)
+			}
+			if !yield(read, err) {
+				return
+			}
+		}
 	}
 }
 

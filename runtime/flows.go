@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/catalogue"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
@@ -92,7 +93,7 @@ func schemaText(stored []byte) json.RawMessage {
 }
 
 func flowOf(name, hash string, text []byte) fabrictype.Flow {
-	var about aboutFlow
+	var about catalogue.About
 	_ = json.Unmarshal(text, &about) // fields of another version in another form are left out
 	return fabrictype.Flow{
 		Name: name, Hash: hash, Doc: about.Doc, Codec: about.Codec, InputType: about.InputType,

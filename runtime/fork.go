@@ -77,7 +77,7 @@ func (r *RunRef) planFork(ctx context.Context, fork *ForkOptions, opts []StartOp
 	if err != nil {
 		return nil, err
 	}
-	if !config.startAt.IsZero() || config.arrival != nil || config.signal != nil {
+	if !config.StartAt.IsZero() || config.Key != nil || config.signal != nil {
 		return nil, invalid("Fork cannot be combined with StartAt, WithSignal, WithKey, WithThrottle and WithDebounce")
 	}
 	nodes, err := c.submitter.ReadNodes(ctx, r.flowID, r.partition)
@@ -205,16 +205,14 @@ func (r *RunRef) forkPlan(d *runview.Description, config startConfig, input []by
 		return nil, err
 	}
 	WithTag(tagForkedFrom, r.id).start(&config)
-	config.fork = nil
-	faults := []error{config.checkID()}
-	tags, err := submit.TagsOf(compiled, config.tags)
-	if err != nil {
+	faults := []error{config.CheckID()}
+	if err := config.ResolveTags(compiled); err != nil {
 		faults = append(faults, invalid("%w", err))
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}
-	return r.client.newPlan(compiled, config, tags, input)
+	return r.client.submitter.Plan(compiled, &config.StartOptions, input)
 }
 
 func encodeFork(what string, value any, most int) ([]byte, error) {

@@ -13,7 +13,7 @@ import (
 func (c *Client) planNamed(
 	named *namedFlow, name string, input json.RawMessage, opts []StartOption,
 ) (*submit.RunPlan, *startSignal, error) {
-	config, tags, err := c.checkStart(named.compiled, opts)
+	config, err := c.checkStart(named.compiled, opts)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -21,7 +21,7 @@ func (c *Client) planNamed(
 	if err != nil {
 		return nil, nil, fmt.Errorf("start run: %w", err)
 	}
-	plan, err := c.newPlan(named.compiled, config, tags, compact)
+	plan, err := c.submitter.Plan(named.compiled, &config.StartOptions, compact)
 	return plan, config.signal, err
 }
 

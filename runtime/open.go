@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +15,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/inspect"
 	"github.com/flowfabric/flowfabric-go/internal/keeper"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
-	"github.com/flowfabric/flowfabric-go/internal/lualib"
 )
 
 // Engine is an open connection to an engine in this process or on a server. It is safe for concurrent use. Clients,
@@ -71,13 +69,6 @@ func (e *Engine) Embedded() *embedded.Engine {
 
 // InMemory reports whether the engine is in this process and kept nowhere else, so that everything ends with Close.
 func (e *Engine) InMemory() bool { return e.made() == nil && e.session.InMemory }
-
-// Partition counts of a new engine in this process.
-const (
-	embeddedFlowPartitions   = 8
-	embeddedBudgetPartitions = 2
-	embeddedQuotaPartitions  = 2
-)
 
 // Open connects to the engine that the URL names:
 //
@@ -157,7 +148,7 @@ func Open(ctx context.Context, url string, config OpenConfig) (*Engine, error) {
 	s.Quiet = link != nil && link.Quiet
 	s.Keeper = keeper.NewSharedKeeper(s, keeping)
 	e := &Engine{s, admission.NewGrantIssuer(s)}
-	err = connect(ctx, s, config, target)
+	err = target.Connect(ctx, s, config.settings(link))
 	if err == nil && config.Partitions != 0 && s.Core.Partitioning().Flow != config.Partitions {
 		err = invalid("Partitions %d: the deployment has %d, which cannot be changed", config.Partitions,
 			s.Core.Partitioning().Flow)
@@ -171,59 +162,6 @@ func Open(ctx context.Context, url string, config OpenConfig) (*Engine, error) {
 	}
 	inspect.Warn(ctx, s)
 	return e, nil
-}
-
-// connect connects a session to a target.
-func connect(ctx context.Context, s *engine.Session, config OpenConfig, target engineurl.Target) error {
-	c := engine.Connection{
-		Prefix: config.Prefix, Partitions: keyspace.Partitioning{Flow: config.Partitions}, RetryFor: config.retryFor,
-		ReplaceForeignLibrary: config.ReplaceForeignLibrary, ContractOnly: target.Contract,
-		ReplicationTimeout: cmp.Or(config.Replication.Timeout, defaultReplicationTimeout),
-		Client:             target.Option, Watches: config.MaxWatches, Secret: givenSecret(config.WaitpointSecret),
-		Logins: target.Logins(config.Credentials, config.Sentinel.Credentials),
-	}
-	if link := enginelink.Of(config.Internal); link != nil {
-		c.Wrap = link.Wrap
-	}
-	if target.Embedded {
-		if err := openEmbedded(ctx, s, config, target); err != nil {
-			return err
-		}
-		c.Client = s.InProcess.ClientOption()
-		if c.Partitions == (keyspace.Partitioning{}) {
-			c.Partitions = keyspace.Partitioning{
-				Flow: embeddedFlowPartitions, Budget: embeddedBudgetPartitions, Quota: embeddedQuotaPartitions,
-			}
-		}
-	}
-	if target.Contract {
-		c.Guest = engine.GuestOf(config.Backend)
-	}
-	return s.Connect(ctx, c)
-}
-
-// openEmbedded opens the engine of this process.
-func openEmbedded(
-	ctx context.Context, s *engine.Session, config OpenConfig, target engineurl.Target,
-) (err error) {
-	s.InMemory = target.Dir == ""
-	if link := enginelink.Of(config.Internal); link != nil && link.Shared != nil {
-		s.InProcess, s.Shared = link.Shared, true
-		return nil
-	}
-	if config.MustExist {
-		if err := engineurl.CheckExists(target.Dir); err != nil {
-			return err
-		}
-	}
-	library := lualib.Source()
-	if target.Contract {
-		library = lualib.ContractSource()
-	}
-	s.InProcess, err = embedded.Open(ctx, embedded.Options{
-		Library: library, Dir: target.Dir, Fsync: target.Fsync, Logger: s.Logger,
-	})
-	return err
 }
 
 // Close ends the connection and, in this process, the engine. Result, Watch and Stream that wait return

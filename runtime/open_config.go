@@ -103,8 +103,8 @@ type OpenConfig struct {
 	// Internal is for packages of this module; programs can do nothing with it, and it may change.
 	Internal enginelink.Handle
 
-	// retryFor is for how long a call is sent again before it fails, for tests. Defaults to the time of package
-	// enginerpc.
+	// retryFor is for how long a call is sent again before it fails, for tests. Defaults to the time of the
+	// connection.
 	retryFor time.Duration
 }
 
@@ -117,6 +117,18 @@ type SentinelConfig struct {
 	Credentials func(context.Context) (user, password string, err error)
 	// TLSConfig is OpenConfig.TLSConfig for sentinels. Defaults to the config of the servers.
 	TLSConfig *tls.Config
+}
+
+// settings are the fields of a config with defaults by which a session is connected.
+func (c OpenConfig) settings(link *enginelink.Link) engineurl.Settings {
+	return engineurl.Settings{
+		Prefix: c.Prefix, Partitions: c.Partitions, RetryFor: c.retryFor,
+		ReplaceForeignLibrary: c.ReplaceForeignLibrary, MustExist: c.MustExist,
+		MaxWatches: c.MaxWatches, Secret: givenSecret(c.WaitpointSecret),
+		Credentials: c.Credentials, SentinelCredentials: c.Sentinel.Credentials,
+		ReplicationTimeout: cmp.Or(c.Replication.Timeout, defaultReplicationTimeout),
+		Guest:              engine.GuestOf(c.Backend), Link: link,
+	}
 }
 
 // checkConnection returns all faults of the fields about connections, joined, and enters TLS configurations.

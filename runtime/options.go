@@ -2,14 +2,12 @@ package runtime
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/runcontrol"
+	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
 // apply applies options in their order. Its error matches ErrInvalid and names those that are nil.
@@ -43,9 +41,9 @@ func (o ActionOption) start(c *startConfig) bool {
 	if o == nil {
 		return false
 	}
-	a := action{actor: c.actor}
+	a := action{actor: c.Actor}
 	o(&a)
-	c.actor = a.actor
+	c.Actor = a.actor
 	return true
 }
 
@@ -84,26 +82,11 @@ type StartOption interface {
 }
 
 type startConfig struct {
-	id    string
-	named bool
-	actor string
-	tags  map[string]string
-	// startAt is the time of the start; zero is now.
-	startAt time.Time
+	submit.StartOptions
+	// keyFaults are the faults of all options with keys.
+	keyFaults []error
 	// Options that were not given are nil.
-	priority *int
-	deadline *time.Duration
-	memo     *any
-	arrival  *startArrival
-	signal   *startSignal
-}
-
-// startArrival is the content of an option about the key of a run.
-type startArrival struct {
-	option, key string
-	fill        func(*enginerpc.SubmitArrival)
-	// faults are the faults of all options of this kind.
-	faults []error
+	signal *startSignal
 }
 
 // startSignal is the signal of a start.
@@ -123,18 +106,18 @@ func (f startFunc) start(c *startConfig) bool {
 }
 
 func (c *Client) startConfigOf(opts []StartOption) (startConfig, error) {
-	config := startConfig{actor: c.actor}
+	config := startConfig{StartOptions: submit.StartOptions{Actor: c.actor}}
 	var faults []error
 	for i, opt := range opts {
 		if opt == nil || !opt.start(&config) {
 			faults = append(faults, nilOption(i))
 		}
 	}
-	if config.priority != nil {
-		faults = append(faults, runcontrol.CheckPriority(*config.priority))
+	if config.Priority != nil {
+		faults = append(faults, runcontrol.CheckPriority(*config.Priority))
 	}
-	faults = append(faults, engine.CheckText("actor", config.actor, engine.MaxActor), checkStartAt(config.startAt),
-		checkDeadline(config.deadline))
+	faults = append(faults, engine.CheckText("actor", config.Actor, engine.MaxActor), checkStartAt(config.StartAt),
+		checkDeadline(config.Deadline))
 	return config, errors.Join(faults...)
 }
 
@@ -148,7 +131,7 @@ func (c *Client) startConfigOf(opts []StartOption) (startConfig, error) {
 // "monthly/2026-11/each". A run of the sub-flow that is started with the same id would be in its place, so do not use
 // ids of this form for flows that are also sub-flows.
 func WithID(id string) StartOption {
-	return startFunc(func(c *startConfig) { c.id, c.named = id, true })
+	return startFunc(func(c *startConfig) { c.ID, c.Named = id, true })
 }
 
 // WithTag attaches a tag to the run, by which Client.Runs finds it. It adds to the tags of the flow, or replaces the
@@ -156,22 +139,19 @@ func WithID(id string) StartOption {
 // exists, the tags of that run do not change.
 func WithTag(key, value string) StartOption {
 	return startFunc(func(c *startConfig) {
-		if c.tags == nil {
-			c.tags = make(map[string]string)
+		if c.Tags == nil {
+			c.Tags = make(map[string]string)
 		}
-		c.tags[key] = value
+		c.Tags[key] = value
 	})
 }
-
-// maxMemo is the largest encoded memo of a run: 16 KiB.
-const maxMemo = 16 << 10
 
 // WithPriority gives all nodes of the run, and of its child runs, a priority from 0 to 9,000 instead of
 // the ones of their flows, as RunRef.SetPriority does later on. Higher ones are claimed first.
 //
 // When Start returns a run that exists, its priority does not change.
 func WithPriority(priority int) StartOption {
-	return startFunc(func(c *startConfig) { c.priority = &priority })
+	return startFunc(func(c *startConfig) { c.Priority = &priority })
 }
 
 // WithDeadline limits the run, from its start to its end, instead of the deadline of its flow (flow.Deadline): after
@@ -182,7 +162,7 @@ func WithPriority(priority int) StartOption {
 func WithDeadline(limit time.Duration) StartOption {
 	return startFunc(func(c *startConfig) {
 		limit = activityspec.Milliseconds(limit)
-		c.deadline = &limit
+		c.Deadline = &limit
 	})
 }
 
@@ -192,7 +172,7 @@ func WithDeadline(limit time.Duration) StartOption {
 //
 // When Start returns a run that exists, its memo does not change.
 func WithMemo(memo any) StartOption {
-	return startFunc(func(c *startConfig) { c.memo = &memo })
+	return startFunc(func(c *startConfig) { c.Memo = &memo })
 }
 
 func checkDeadline(limit *time.Duration) error {
@@ -200,22 +180,4 @@ func checkDeadline(limit *time.Duration) error {
 		return invalid("deadline %s: must be 0 to 10 years", *limit)
 	}
 	return nil
-}
-
-// encodeMemo returns the stored form of a memo; nil without one.
-func encodeMemo(memo *any) ([]byte, error) {
-	if memo == nil {
-		return nil, nil
-	}
-	data, err := activity.JSON{}.Encode(*memo)
-	if err == nil {
-		err = activityspec.CheckJSON(data)
-	}
-	if err != nil {
-		return nil, invalid("memo of type %T does not encode: %w", *memo, err)
-	}
-	if len(data) > maxMemo {
-		return nil, fmt.Errorf("%w: memo has %d bytes, at most %d are allowed", engine.ErrTooLarge, len(data), maxMemo)
-	}
-	return data, nil
 }

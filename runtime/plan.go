@@ -112,7 +112,7 @@ func Plan[In, Out any](def *flow.Definition[In, Out], in In, opts ...StartOption
 	if err != nil {
 		return nil, err
 	}
-	return planStart(compiled, config.id, input)
+	return planStart(compiled, config.ID, input)
 }
 
 // Plan returns the calls that starting a run of the published flow would send. Parts that depend on the input,

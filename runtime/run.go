@@ -8,7 +8,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
@@ -67,7 +66,7 @@ func planRun[In, Out any](
 	if err != nil {
 		return nil, nil, err
 	}
-	config, tags, err := c.checkStart(compiled, opts)
+	config, err := c.checkStart(compiled, opts)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -75,79 +74,27 @@ func planRun[In, Out any](
 	if err != nil {
 		return nil, nil, fmt.Errorf("flow %s: input: %w", def.Name(), err)
 	}
-	plan, err := c.newPlan(compiled, config, tags, input)
+	plan, err := c.submitter.Plan(compiled, &config.StartOptions, input)
 	return plan, config.signal, err
 }
 
-// newPlan makes the run of a call ready as its options require.
-func (c *Client) newPlan(
-	compiled *submit.CompiledFlow, config startConfig, tags []enginerpc.SubmitTag, input []byte,
-) (*submit.RunPlan, error) {
-	if !config.startAt.IsZero() {
-		if _, err := c.session.Library("starting runs later"); err != nil {
-			return nil, fmt.Errorf("flow %s: %w", compiled.Graph.Name, err)
-		}
-	}
-	memo, err := encodeMemo(config.memo)
-	if err != nil {
-		return nil, fmt.Errorf("flow %s: %w", compiled.Graph.Name, err)
-	}
-	if memo != nil {
-		if _, err := c.session.Library("memos of runs"); err != nil {
-			return nil, fmt.Errorf("flow %s: %w", compiled.Graph.Name, err)
-		}
-	}
-	arrival, err := c.placeRun(compiled.Graph.Name, &config)
-	if err != nil {
-		return nil, err
-	}
-	plan, err := submit.NewPlan(c.session, compiled, config.id, input)
-	if err == nil {
-		err = setArrival(plan, arrival)
-	}
-	if err != nil {
-		return nil, err
-	}
-	plan.Memo = memo
-	if config.priority != nil {
-		plan.SetPriority(*config.priority)
-	}
-	if config.deadline != nil {
-		plan.Deadline = *config.deadline
-	}
-	plan.Creator, plan.StartAt = config.actor, config.startAt
-	plan.OwnTags, plan.Tags = len(config.tags) > 0, tags
-	return plan, nil
-}
-
 // checkStart returns the options of a start, with all tags of the run. The error joins all faults of them.
-func (c *Client) checkStart(
-	flow *submit.CompiledFlow, opts []StartOption,
-) (startConfig, []enginerpc.SubmitTag, error) {
+func (c *Client) checkStart(flow *submit.CompiledFlow, opts []StartOption) (startConfig, error) {
 	config, err := c.startConfigOf(opts)
 	var faults []error
 	if err != nil {
 		faults = append(faults, fmt.Errorf("flow %s: start: %w", flow.Graph.Name, err))
 	}
-	if err := config.checkID(); err != nil {
+	if err := config.CheckID(); err != nil {
 		faults = append(faults, fmt.Errorf("flow %s: %w", flow.Graph.Name, err))
 	}
 	for _, fault := range config.checkArrival() {
 		faults = append(faults, fmt.Errorf("flow %s: start: %w", flow.Graph.Name, fault))
 	}
-	tags, err := submit.TagsOf(flow, config.tags)
-	if err != nil {
+	if err := config.ResolveTags(flow); err != nil {
 		faults = append(faults, invalid("%w", err))
 	}
-	return config, tags, errors.Join(faults...)
-}
-
-// checkID returns the fault of the id of WithID.
-func (c *startConfig) checkID() error {
-	if !c.named {
-		return nil
-	}
-	return submit.CheckRunID(c.id)
+	return config, errors.Join(faults...)
 }
 
 // Attach adds the result type of a flow to a reference to a run. It sends nothing, so the run need not exist. It

@@ -19,7 +19,7 @@ const maxStartDelay = 10 * 366 * 24 * time.Hour
 //
 // When Start returns a run that exists, its time does not change.
 func StartAt(t time.Time) StartOption {
-	return startFunc(func(c *startConfig) { c.startAt = t })
+	return startFunc(func(c *startConfig) { c.StartAt = t })
 }
 
 // checkStartAt returns the fault of the time of a start.

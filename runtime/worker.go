@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/catalogue"
+	"github.com/flowfabric/flowfabric-go/internal/failurehook"
+	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/worker"
 )
 
@@ -21,7 +25,7 @@ type Worker struct {
 	// publish publishes flows until its context ends; nil if there are none.
 	publish func(context.Context)
 	// onFailure calls OnRunFailed; nil if there is none.
-	onFailure *failureHook
+	onFailure *failurehook.Hook
 }
 
 // NewWorker returns a worker of an engine. Register activities and call Run. The error joins all faults of the config
@@ -40,10 +44,14 @@ func NewWorker(e *Engine, config WorkerConfig) (*Worker, error) {
 		if _, err := e.session.Library("the catalogue of flows"); err != nil {
 			return nil, fmt.Errorf("worker: Publish: %w", err)
 		}
-		made.publish = func(ctx context.Context) { publishAll(ctx, e.session, config.Publish) }
+		flows := publicationsOf(config.Publish)
+		made.publish = func(ctx context.Context) { catalogue.PublishAll(ctx, e.session, flows) }
 	}
 	if config.OnRunFailed != nil {
-		if made.onFailure, err = newFailureHook(e, config, w.Instance); err != nil {
+		call := func(ctx context.Context, f *submit.RunFailure) error { return config.OnRunFailed(ctx, newRunError(f)) }
+		name := cmp.Or(config.Name, defaultWorkerName)
+		made.onFailure, err = failurehook.New(e.session, name, w.Instance, config.failureHold, call)
+		if err != nil {
 			return nil, fmt.Errorf("worker: OnRunFailed: %w", err)
 		}
 	}
@@ -95,7 +103,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		running.Go(func() { w.publish(beside) })
 	}
 	if w.onFailure != nil {
-		running.Go(func() { w.onFailure.run(beside) })
+		running.Go(func() { w.onFailure.Run(beside) })
 	}
 	defer running.Wait()
 	defer stop()

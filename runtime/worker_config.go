@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/catalogue"
 	"github.com/flowfabric/flowfabric-go/internal/engine/transport"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/worker"
@@ -88,7 +89,8 @@ type WorkerConfig struct {
 	// keeper.missing. Defaults to false.
 	NoKeeper bool
 
-	// failureHold is how long a worker keeps OnRunFailed without renewal, for tests. Defaults to failureHookHold.
+	// failureHold is how long a worker keeps OnRunFailed without renewal, for tests. Defaults to the time of package
+	// failurehook.
 	failureHold time.Duration
 	// sweep is the interval at which the worker searches for work without a message, for tests. Defaults by the kind of
 	// engine.
@@ -204,8 +206,8 @@ func (c WorkerConfig) check(in string) error {
 			fault("TaskKinds: %w", err)
 		}
 	}
-	for i, p := range c.Publish {
-		if _, err := newPublication(p); err != nil {
+	for i, p := range publicationsOf(c.Publish) {
+		if _, err := catalogue.NewEntry(p); err != nil {
 			fault("Publish: item %d: %w", i+1, err)
 		}
 	}

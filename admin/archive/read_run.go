@@ -64,7 +64,7 @@ func (w *writer) read(ctx context.Context, s fabrictype.Run, add func(line) erro
 			return changedIfGone(err)
 		}
 	}
-	for _, err := range pagesOf(ctx, ref, s) {
+	for _, err := range pagesOf(ctx, ref, s, runtime.DescribeOptions{}) {
 		return err // nil if it is still the same end
 	}
 	return nil

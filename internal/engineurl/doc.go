@@ -1,2 +1,3 @@
-// Package engineurl reads the URLs of engines, and connects to the data of an engine without its library.
+// Package engineurl reads the URLs of engines. It connects a session to the engine that a URL names, or a tool to the
+// data of that engine without the library.
 package engineurl

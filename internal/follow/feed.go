@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/feeds"
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
 // Feed follows the events of all runs of a namespace. It is for use by one goroutine. Close it.
@@ -72,6 +74,42 @@ func (f *Feed) Events(ctx context.Context) iter.Seq2[fabrictype.FeedEvent, error
 			}
 			f.left = page
 			if page.Lost && !yield(fabrictype.FeedEvent{}, fmt.Errorf("feed of runs: %w", &fabrictype.EventsLostError{})) {
+				return
+			}
+		}
+	}
+}
+
+// Failures yields the failure of each run that fails or expires, and of each cancelled run of which a node with
+// flow.Finally has failed, out of the events of such runs; others are skipped. It waits for events until waiting ends,
+// and reads the failures of those that have come until reading ends. If a run was run again or purged since, or could
+// not be read, the failure has the data of the event. Errors are the errors of Events, with a nil failure.
+func (f *Feed) Failures(
+	waiting, reading context.Context, submitter *submit.Submitter,
+) iter.Seq2[*submit.RunFailure, error] {
+	return func(yield func(*submit.RunFailure, error) bool) {
+		for event, err := range f.Events(waiting) {
+			if err != nil {
+				if !yield(nil, err) {
+					return
+				}
+				continue
+			}
+			outcome := fabrictype.OutcomeFailed
+			switch event.Kind {
+			case fabrictype.EventRunFailed:
+			case fabrictype.EventRunExpired:
+				outcome = fabrictype.OutcomeExpired
+			case fabrictype.EventRunCancelled:
+				outcome = fabrictype.OutcomeCancelled
+				if !submitter.CleanupFailed(reading, enginecore.FlowID(event.FlowID), event.Node) {
+					continue
+				}
+			default:
+				continue
+			}
+			known := &submit.RunFailure{Flow: event.Flow, Run: event.Run, Outcome: string(outcome), Node: event.Node}
+			if !yield(submit.ReadKnownFailure(reading, f.session, enginecore.FlowID(event.FlowID), known), nil) {
 				return
 			}
 		}

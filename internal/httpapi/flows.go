@@ -15,7 +15,7 @@ var (
 		Name: "get-flow", Group: "flows", Method: "GET", Path: "/flows/{flow}", Right: api.View, Effect: Reads, Bound: true,
 		Summary: "Show a published flow with its graph, schemas and history",
 	})
-	GetFlowGraph = call[GetFlowGraphInput, api.Drawing](Operation{
+	GetFlowGraph = call[GetFlowGraphInput, Drawing](Operation{
 		Name: "get-flow-graph", Group: "flows", Method: "GET", Path: "/flows/{flow}/graph",
 		Right: api.View, Effect: Reads, Bound: true,
 		Summary: "Draw the graph of a published flow",

@@ -41,7 +41,7 @@ var (
 		Right: api.View, Effect: Reads, Bound: true,
 		Summary: "Follow the events of a run",
 	})
-	GetRunGraph = call[GetRunGraphInput, api.Drawing](Operation{
+	GetRunGraph = call[GetRunGraphInput, Drawing](Operation{
 		Name: "get-run-graph", Group: "runs", Method: "GET", Path: "/runs/{flow}/{run}/graph",
 		Right: api.View, Effect: Reads, Bound: true,
 		Summary: "Draw the graph of a run",
@@ -160,6 +160,12 @@ type FollowRunInput struct {
 type GetRunGraphInput struct {
 	RunName
 	Format string `query:"format" enum:"mermaid,dot,outline,svg" default:"mermaid"`
+}
+
+// Drawing is a graph as text.
+type Drawing struct {
+	Format string `json:"format"`
+	Text   string `json:"text"`
 }
 
 // CancelRunInput cancels a run.

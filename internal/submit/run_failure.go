@@ -229,20 +229,18 @@ func FirstFailure(list []NodeFailure) *NodeFailure {
 	return &list[i]
 }
 
-// ReadOutcomeFailure reads the failure of a run that has ended with an outcome; nil if it has another one by now, or
-// cannot be read.
-func ReadOutcomeFailure(
-	ctx context.Context, s *engine.Session, flow, run string, id enginecore.FlowID, outcome string,
-) *RunFailure {
+// ReadKnownFailure reads the failure of a run of which the given one is known. It returns the given one if the run no
+// longer has this failure, or could not be read.
+func ReadKnownFailure(ctx context.Context, s *engine.Session, id enginecore.FlowID, known *RunFailure) *RunFailure {
 	p, err := s.Core.FlowPartition(id)
 	if err != nil {
-		return nil
+		return known
 	}
 	reply, err := s.Backend.FlowResult(ctx, enginerpc.FlowResultCall{Partition: p, FlowID: id})
-	if err != nil || reply.Outcome != outcome {
-		return nil
+	if err != nil || reply.Outcome != known.Outcome {
+		return known
 	}
-	return ReadRunFailure(ctx, s, flow, run, id, p, reply)
+	return ReadRunFailure(ctx, s, known.Flow, known.Run, id, p, reply)
 }
 
 // CleanupFailed reports whether a node with flow.Finally has failed of a run that was cancelled. failedNode is the

@@ -177,7 +177,7 @@ func results(
 	case op.Output.PkgPath() == reflect.TypeFor[httpapi.Operation]().PkgPath() || isPage && !pages:
 		results = "(%s, error)"
 		if !isPage {
-			item = op.Output.Field(0)
+			item = op.Output.Field(op.Output.NumField() - 1) // one before it repeats an argument
 			result := unexported(item.Name)
 			if slices.ContainsFunc(arguments, func(a argument) bool { return a.name == result }) {
 				result = "_"

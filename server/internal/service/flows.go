@@ -38,7 +38,7 @@ func (s *Service) GetFlow(ctx context.Context, in *httpapi.FlowInput) (*fabricty
 }
 
 // GetFlowGraph implements httpapi.GetFlowGraph.
-func (s *Service) GetFlowGraph(ctx context.Context, in *httpapi.GetFlowGraphInput) (*api.Drawing, error) {
+func (s *Service) GetFlowGraph(ctx context.Context, in *httpapi.GetFlowGraphInput) (*httpapi.Drawing, error) {
 	d, err := s.client.Flow(in.Flow).Describe(ctx)
 	if err != nil {
 		return nil, err

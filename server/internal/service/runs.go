@@ -139,7 +139,7 @@ func (s *Service) FollowRun(ctx context.Context, in *httpapi.FollowRunInput) (It
 }
 
 // GetRunGraph implements httpapi.GetRunGraph.
-func (s *Service) GetRunGraph(ctx context.Context, in *httpapi.GetRunGraphInput) (*api.Drawing, error) {
+func (s *Service) GetRunGraph(ctx context.Context, in *httpapi.GetRunGraphInput) (*httpapi.Drawing, error) {
 	d, err := s.describe(ctx, s.run(ctx, in.RunName), runtime.DescribeOptions{Nodes: 1})
 	if err != nil {
 		return nil, err
@@ -155,8 +155,8 @@ type graph interface {
 	SVG(drawing flow.Drawing) string
 }
 
-func drawing(format string, g graph) *api.Drawing {
-	out := &api.Drawing{Format: format}
+func drawing(format string, g graph) *httpapi.Drawing {
+	out := &httpapi.Drawing{Format: format}
 	switch format {
 	case "dot":
 		out.Text = g.DOT()
