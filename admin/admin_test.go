@@ -10,9 +10,11 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
@@ -411,5 +413,92 @@ func TestQuotas(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, id, found)
 		}
+	})
+}
+
+// A reason that is too long or cannot be shown on a line is refused, and nothing has been done.
+func TestBadReasons(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
+		id := d.create(admin.ExecutionSpec{Lane: lane})
+		flow, _, err := d.CreateFlow(d.ctx, admin.FlowSpec{Kind: "f"})
+		require.NoError(t, err)
+		for _, reason := range []string{"two\nlines", "\xff", strings.Repeat("x", 2048+1)} {
+			_, cancelErr := d.CancelExecution(d.ctx, id, reason)
+			_, revokeErr := d.RevokeLease(d.ctx, id, "", reason)
+			_, flowErr := d.CancelFlow(d.ctx, flow, admin.FlowCancel{Reason: reason})
+			_, waitErr := d.CancelFlowAndWait(d.ctx, flow, admin.FlowCancel{Reason: reason})
+			closeErr := d.CloseWaitpoint(d.ctx, id, "w", reason)
+			for _, err := range []error{cancelErr, revokeErr, flowErr, waitErr, closeErr} {
+				require.ErrorIs(t, err, admin.ErrInvalid)
+				require.ErrorContains(t, err, `reason "`)
+			}
+		}
+		require.NotEqual(t, fabrictype.NodeCancelled, d.state(id))
+		info, err := d.Flow(d.ctx, flow)
+		require.NoError(t, err)
+		require.Empty(t, info.CancelReason)
+	})
+}
+
+// An execution names the run and the node that it is of, before it has begun and after it has failed.
+func TestExecutionNamesItsRun(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		d := newDesk(t, b)
+		fails := activity.New("fails", func(_ context.Context, n int) (int, error) { return 0, context.Canceled },
+			activity.Retry(activity.RetryPolicy{Attempts: 1}))
+		f := flow.New[int, int]("shop")
+		flow.Return(f, flow.Node(f, "charge", fails, f.Input()))
+		def, err := f.Build()
+		require.NoError(t, err)
+		run, err := runtime.Start(d.ctx, b.Client, def, 1, runtime.WithID("order 7"))
+		require.NoError(t, err)
+		check := func() {
+			described, err := run.Describe(d.ctx)
+			require.NoError(t, err)
+			e, err := d.Execution(d.ctx, enginecore.ExecutionID(described.Nodes[0].ExecutionID))
+			require.NoError(t, err)
+			require.Equal(t, []string{"charge", "shop", "order 7"}, []string{e.Node, e.FlowName, e.Run})
+		}
+		check()
+		b.KeepingWorker(t, def.Handlers(), runtime.WorkerConfig{})
+		_, err = run.Result(d.ctx)
+		require.ErrorIs(t, err, runtime.ErrRunFailed)
+		check()
+	})
+}
+
+// The actions of an operator are in the audit log with the name of the actor, also those that failed.
+func TestActionsAreAudited(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		d := newDesk(t, b)
+		id := d.create(admin.ExecutionSpec{})
+		ann := d.As("ann")
+		_, err := ann.ChangePriority(d.ctx, id, 7)
+		require.NoError(t, err)
+		require.NoError(t, ann.TagExecution(d.ctx, id, map[string]string{"team.name": "x"}))
+		_, err = ann.CancelExecution(d.ctx, id, "enough")
+		require.NoError(t, err)
+		_, err = d.ReplayExecution(d.ctx, id)
+		require.NoError(t, err)
+		_, err = d.ReplayExecution(d.ctx, id)
+		require.Error(t, err)
+		var got []fabrictype.AuditEntry
+		for e, err := range b.Client.Audit(d.ctx, runtime.AuditQuery{Name: string(id)}) {
+			require.NoError(t, err)
+			got = append(got, e)
+		}
+		require.Len(t, got, 6)
+		require.NotEmpty(t, got[0].Failure)
+		entry := func(e fabrictype.AuditEntry) []string { return []string{e.Actor, e.Action, e.Detail} }
+		require.Equal(t, []string{"admin", "replay_execution", ""}, entry(got[0]))
+		require.Equal(t, []string{"admin", "replay_execution", ""}, entry(got[2]))
+		require.Equal(t, []string{"ann", "cancel_execution", "enough"}, entry(got[3]))
+		require.Equal(t, []string{"ann", "set_tags", "team.name x"}, entry(got[4]))
+		require.Equal(t, []string{"ann", "set_priority", "7"}, entry(got[5]))
+		_, err = d.As("a\nb").ChangePriority(d.ctx, id, 1)
+		require.Error(t, err)
 	})
 }

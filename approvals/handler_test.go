@@ -17,6 +17,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -385,4 +386,8 @@ func TestPath(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, token, got)
 	require.Equal(t, "reject", choice)
+}
+
+func TestMain(m *testing.M) {
+	enginetest.Main(m)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/answer"
+	"github.com/flowfabric/flowfabric-go/internal/catalogue"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
@@ -32,7 +33,7 @@ type clientState struct {
 	// singles are the flows of activities that Do has run.
 	singles singleFlows
 	// published are flows that were started by their names.
-	published publishedFlows
+	published catalogue.Cache
 }
 
 // NewClient returns a client of an engine. Close it before the engine. The error matches ErrInvalid for a missing

@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/catalogue"
 	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/runview"
@@ -141,7 +142,7 @@ func (r *RunRef) planFork(ctx context.Context, fork *ForkOptions, opts []StartOp
 type forkValues struct {
 	graph     *flowgraph.Graph
 	def       submit.Definition
-	published *namedFlow
+	published *catalogue.Flow
 }
 
 // forkValues reads the schemas of the input and of the flow's result, if the fork has one of these.
@@ -156,7 +157,7 @@ func (r *RunRef) forkValues(ctx context.Context, graph *flowgraph.Graph, fork *F
 		return v, nil
 	case err != nil:
 		return nil, err
-	case published.compiled.Hash == graph.Hash(): // another graph can take other values
+	case published.Compiled.Hash == graph.Hash(): // another graph can take other values
 		v.published = published
 	}
 	return v, nil
@@ -165,7 +166,7 @@ func (r *RunRef) forkValues(ctx context.Context, graph *flowgraph.Graph, fork *F
 // checkInput returns the input as it is stored.
 func (v *forkValues) checkInput(input []byte) ([]byte, error) {
 	if v.published != nil {
-		return v.published.check(v.graph.Name, input)
+		return v.published.Check(v.graph.Name, input)
 	}
 	if v.def == nil {
 		return input, nil
@@ -175,8 +176,8 @@ func (v *forkValues) checkInput(input []byte) ([]byte, error) {
 
 func (v *forkValues) checkResult(node string, result []byte) error {
 	what := fmt.Sprintf("result of node %q", node)
-	if node == v.graph.Return && v.published != nil && v.published.result != nil {
-		if err := v.published.result.Check(what, result); err != nil {
+	if node == v.graph.Return && v.published != nil && v.published.Result != nil {
+		if err := v.published.Result.Check(what, result); err != nil {
 			return invalid("%w", err)
 		}
 	} else if v.def != nil {

@@ -6,22 +6,23 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/flowfabric/flowfabric-go/internal/catalogue"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
 // planNamed makes the run of a published flow ready to be submitted, and returns its signal. Nothing is sent.
 func (c *Client) planNamed(
-	named *namedFlow, name string, input json.RawMessage, opts []StartOption,
+	named *catalogue.Flow, name string, input json.RawMessage, opts []StartOption,
 ) (*submit.RunPlan, *startSignal, error) {
-	config, err := c.checkStart(named.compiled, opts)
+	config, err := c.checkStart(named.Compiled, opts)
 	if err != nil {
 		return nil, nil, err
 	}
-	compact, err := named.check(name, input)
+	compact, err := named.Check(name, input)
 	if err != nil {
 		return nil, nil, fmt.Errorf("start run: %w", err)
 	}
-	plan, err := c.submitter.Plan(named.compiled, &config.StartOptions, compact)
+	plan, err := c.submitter.Plan(named.Compiled, &config.StartOptions, compact)
 	return plan, config.signal, err
 }
 

@@ -101,11 +101,11 @@ func (f *FlowRef) Schedule(
 	if len(input) == 0 {
 		input = json.RawMessage("null")
 	}
-	compact, err := named.check(f.name, input)
+	compact, err := named.Check(f.name, input)
 	if err != nil {
 		return fail(err)
 	}
-	draft, err := newDraft(f.client.session, name, config, named.compiled, compact)
+	draft, err := newDraft(f.client.session, name, config, named.Compiled, compact)
 	if err != nil {
 		return nil, err
 	}

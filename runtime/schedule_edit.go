@@ -206,10 +206,10 @@ func (c *Client) checkEditedInput(ctx context.Context, content schedule.Compiled
 	if err != nil {
 		return err
 	}
-	if named.compiled.Hash != content.Flow.Hash {
+	if named.Compiled.Hash != content.Flow.Hash {
 		return nil // the schema belongs to another version
 	}
-	_, err = named.check(graph.Name, input)
+	_, err = named.Check(graph.Name, input)
 	return err
 }
 

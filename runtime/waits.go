@@ -2,18 +2,13 @@ package runtime
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/answer"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/internal/errorcode"
-	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/waitlist"
 )
 
@@ -70,7 +65,7 @@ func (r *RunRef) ResumeWait(ctx context.Context, w Waitpoint, payload any) error
 	if err != nil {
 		return err
 	}
-	return r.endWait(ctx, w, enginerpc.EndWaitCall{Resume: true, Result: data})
+	return r.endWait(ctx, w, answer.End{Resume: true, Result: data})
 }
 
 // CancelWait ends a wait of the run and cancels its node. The reason follows the rules of Cancel. The error wraps
@@ -81,18 +76,18 @@ func (r *RunRef) CancelWait(ctx context.Context, w Waitpoint, reason string) err
 			return r.CancelWait(ctx, w, reason)
 		})
 	}
-	return r.endWait(ctx, w, enginerpc.EndWaitCall{Reason: reason})
+	return r.endWait(ctx, w, answer.End{Reason: reason})
 }
 
-// endWait ends a wait as the call specifies.
-func (r *RunRef) endWait(ctx context.Context, w Waitpoint, call enginerpc.EndWaitCall) error {
+// endWait ends a wait.
+func (r *RunRef) endWait(ctx context.Context, w Waitpoint, end answer.End) error {
 	if err := r.ready(ctx); err != nil {
 		return err
 	}
 	fail := func(err error) error {
 		return r.errorf(fmt.Sprintf("end the wait %s of node %s of", w.ID, w.Node), err)
 	}
-	if err := engine.CheckReason(call.Reason); err != nil {
+	if err := engine.CheckReason(end.Reason); err != nil {
 		return fail(err)
 	}
 	if err := engine.CheckText("actor", r.client.actor, engine.MaxActor); err != nil {
@@ -101,25 +96,9 @@ func (r *RunRef) endWait(ctx context.Context, w Waitpoint, call enginerpc.EndWai
 	if w.ID == "" || w.ExecutionID == "" {
 		return r.errorf("end a wait of", invalid("the waitpoint has no id: use one that Waitpoints returned"))
 	}
-	partition, err := keyspace.PartitionOf(enginecore.ExecutionID(w.ExecutionID))
-	if err != nil {
+	end.Actor = r.client.actorName()
+	if err := r.client.answers.End(ctx, r.client.session, r.at(), w.Wait, end); err != nil {
 		return fail(err)
-	}
-	store := r.client.session.Backend
-	call.Partition, call.FlowID = partition, r.flowID
-	call.ExecutionID, call.WaitpointID = enginecore.ExecutionID(w.ExecutionID), enginecore.WaitpointID(w.ID)
-	call.Actor, call.Namespace = r.client.actorName(), r.client.session.Namespace
-	reply, err := r.client.answers.EndWait(ctx, store, call)
-	switch {
-	case errors.Is(err, errorcode.ExecutionNotSuspended), err == nil &&
-		reply.Status == enginerpc.StatusAlreadySatisfied:
-		return fail(engine.ErrWaitOver)
-	case errors.Is(err, enginecore.ErrExecutionNotFound), errors.Is(err, enginecore.ErrWaitpointNotFound):
-		return fail(fmt.Errorf("%w: %w", engine.ErrWaitOver, err))
-	case err != nil:
-		return fail(err)
-	case reply.More:
-		r.client.session.Drain(ctx, partition)
 	}
 	return nil
 }

@@ -2,15 +2,22 @@ package server_test
 
 import (
 	"bufio"
+	"context"
+	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/httpclient"
 	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 )
 
@@ -150,4 +157,54 @@ func TestAnswerAWait(t *testing.T) {
 		p.do("GET", "/runs/approval/one/result?wait=30s", nil, &result)
 		require.JSONEq(t, `"shipped"`, string(result.Value.JSON))
 	})
+}
+
+// gone is the writer of a reply whose client has left.
+type gone struct{ http.ResponseWriter }
+
+// Write implements http.ResponseWriter.
+func (gone) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+// A reply that cannot be written is not a panic of the server, whether it has a result or an error, and whether the
+// time of the request has passed or its connection has broken.
+func TestUnwrittenReplyIsNotAPanic(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, nil)
+	expired, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	for _, ctx := range []context.Context{t.Context(), expired} {
+		for _, path := range []string{"/runs", "/server", "/runs/order/none", "/nosuch"} {
+			request := httptest.NewRequestWithContext(ctx, "GET", "http://localhost"+httpapi.Prefix+path, nil)
+			p.server.Handler().ServeHTTP(gone{httptest.NewRecorder()}, request)
+		}
+		request := httptest.NewRequestWithContext(ctx, "POST", "http://localhost"+httpapi.Prefix+"/flows/order/runs", strings.NewReader("{"))
+		p.server.Handler().ServeHTTP(gone{httptest.NewRecorder()}, request)
+	}
+	require.NotContains(t, p.log.String(), "panic")
+}
+
+// A client reads replies to their end, also those that are sent in chunks: the next request uses the same connection.
+func TestClientReusesConnections(t *testing.T) {
+	t.Parallel()
+	var connections atomic.Int32
+	listener := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"version":"` + strings.Repeat("x", 10_000) + `"}`))
+		_ = http.NewResponseController(w).Flush()
+		_, _ = w.Write([]byte("\n"))
+	}))
+	listener.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	listener.Start()
+	t.Cleanup(listener.Close)
+	client, err := httpclient.New(listener.URL, httpclient.Config{HTTPClient: listener.Client()})
+	require.NoError(t, err)
+	for range 5 {
+		info, err := client.GetServer(t.Context())
+		require.NoError(t, err)
+		require.Len(t, info.Version, 10_000)
+	}
+	require.EqualValues(t, 1, connections.Load())
 }

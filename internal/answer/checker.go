@@ -60,19 +60,6 @@ func (c *Checker) SendSignal(s *enginerpc.OutgoingSignal, schema string, send fu
 	})
 }
 
-// EndWait ends a wait on behalf of an operator, whose result satisfies the schema of the wait. It returns the errors of
-// Signal.
-func (c *Checker) EndWait(
-	ctx context.Context, store engine.Backend, call enginerpc.EndWaitCall,
-) (reply enginerpc.EndWaitReply, err error) {
-	err = c.send("payload", call.Result, "", func(checked string) (string, error) {
-		call.Checked = checked
-		reply, err = store.EndWait(ctx, call)
-		return reply.AnswerSchema, err
-	})
-	return reply, err
-}
-
 // send sends an answer, and again whenever the engine wants it to be held against another schema. checked is the name
 // of the schema that the payload satisfies.
 func (c *Checker) send(

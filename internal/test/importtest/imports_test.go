@@ -26,22 +26,19 @@ var mayImport = map[string][]string{
 	"activity":              {"fabrictype", "internal/activitycontext", "internal/activityspec", "internal/errordetail", "internal/recordtext"},
 	"activity/activitytest": {"fabrictype", "activity", "internal/activitycontext", "internal/activityspec"},
 
-	// The API on top of the rooms of runtime.
+	// The API on top of the rooms of runtime, which make the calls of the engine: it does not import internal/enginerpc.
 	"runtime": {
-		"internal/keyspace", "internal/keyprefix", "internal/errorcode", "internal/lualib",
-		"internal/eventkind",
-		"internal/describe", "internal/recordstate",
-		"internal/auditlog", "internal/budgets", "internal/fleet", "internal/follow", "internal/runview", "internal/startplan", "internal/waitlist",
-		"activity", "enginecore", "enginecore/embedded", "flow", "internal/activitycontext",
-		"internal/activityspec",
-		"internal/auditlink", "internal/enginelink", "internal/enginerpc", "internal/errordetail", "internal/flowgraph",
-		"internal/recordtext", "internal/timetable", "fabrictype", "internal/admission", "internal/bulkjob",
-		"internal/contractcheck", "internal/engineurl", "internal/answer", "internal/engine", "internal/engine/batching", "internal/engine/feeds",
-		"internal/engine/observe", "internal/engine/retry", "internal/engine/transport", "internal/sleep",
-		"internal/budgets", "internal/catalogue", "internal/failurehook", "internal/inspect", "internal/lanes", "internal/limits",
-		"internal/keeper", "internal/queryurl", "internal/runcontrol", "internal/runsearch", "internal/schedule", "internal/submit",
-		"internal/valueschema", "interceptor", "internal/worker",
-		"internal/worker/budget", "internal/worker/held", "internal/worker/output",
+		"activity", "enginecore", "enginecore/embedded", "fabrictype", "flow", "interceptor",
+		"internal/activitycontext", "internal/activityspec", "internal/admission", "internal/answer",
+		"internal/auditlink", "internal/auditlog", "internal/budgets", "internal/bulkjob", "internal/catalogue",
+		"internal/describe", "internal/engine", "internal/engine/feeds", "internal/engine/observe",
+		"internal/engine/transport", "internal/enginelink", "internal/engineurl", "internal/errordetail",
+		"internal/eventkind", "internal/failurehook", "internal/fleet", "internal/flowgraph", "internal/follow",
+		"internal/inspect", "internal/keeper", "internal/keyprefix", "internal/keyspace", "internal/lanes",
+		"internal/limits", "internal/lualib", "internal/queryurl", "internal/recordstate", "internal/recordtext",
+		"internal/runcontrol", "internal/runsearch", "internal/runview", "internal/schedule", "internal/startplan",
+		"internal/submit", "internal/timetable", "internal/waitlist", "internal/worker", "internal/worker/held",
+		"internal/worker/output",
 	},
 	"admin/archive": {
 		"internal/describe",
@@ -214,7 +211,7 @@ var mayImport = map[string][]string{
 		"internal/submit",
 	},
 	"internal/catalogue": {
-		"activity", "enginecore", "internal/engine", "internal/engine/observe", "internal/enginerpc", "internal/flowgraph",
+		"activity", "enginecore", "fabrictype", "internal/engine", "internal/engine/observe", "internal/enginerpc", "internal/flowgraph",
 		"internal/sleep", "internal/submit", "internal/valueschema",
 	},
 	"internal/limits": {
@@ -231,6 +228,7 @@ var mayImport = map[string][]string{
 	},
 	"internal/partitionmerge": {"internal/keyspace"},
 	"internal/answer": {
+		"internal/keyspace",
 		"activity", "enginecore", "fabrictype", "internal/activityspec", "internal/auditlink", "internal/engine",
 		"internal/enginerpc", "internal/errorcode", "internal/recordtext", "internal/submit", "internal/valueschema",
 	},
