@@ -96,14 +96,14 @@ var mayImport = map[string][]string{
 	},
 	"internal/worker/attempt": {
 		"internal/keyspace",
-		"activity", "internal/dispatch", "internal/engine", "internal/engine/observe", "internal/engine/retry",
+		"activity", "internal/activityspec", "internal/dispatch", "internal/engine", "internal/engine/observe", "internal/engine/retry",
 		"internal/enginerpc", "internal/worker/completion",
 		"internal/worker/lease",
 	},
 	"internal/worker/budget": {
 		"internal/keyspace", "internal/errorcode", "internal/engine",
 		"fabrictype",
-		"activity", "enginecore", "flow", "internal/activitycontext", "internal/admission", "internal/engine/batching",
+		"activity", "internal/activityspec", "enginecore", "flow", "internal/activitycontext", "internal/admission", "internal/engine/batching",
 		"internal/engine/observe", "internal/engine/retry",
 		"internal/enginerpc", "internal/flowgraph", "internal/submit", "internal/worker/attempt",
 	},
@@ -136,7 +136,7 @@ var mayImport = map[string][]string{
 	},
 	"internal/worker/output": {
 		"internal/errorcode",
-		"activity", "internal/activitycontext", "internal/engine", "internal/engine/observe",
+		"activity", "internal/activityspec", "internal/activitycontext", "internal/engine", "internal/engine/observe",
 		"internal/engine/retry", "internal/sleep", "internal/enginerpc",
 		"internal/worker/attempt", "internal/worker/lease",
 	},

@@ -281,7 +281,7 @@ func TestGrant_OfDeadWorkersExecution(t *testing.T) {
 		require.True(t, successor.Reclaim)
 		enginetest.Pass(t, engine.ConnOf(b.Engine.Internal()), r.TTL) // the grant runs out, and another worker gets one
 		b.Keeper(t)
-		b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{ClaimThrough: s})
+		b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{ClaimThrough: s.ClaimForWorker})
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
 		d, err := run.Describe(ctx)
@@ -437,7 +437,7 @@ func TestGrantsHeedBudgetsAndPausesOfRuns(t *testing.T) {
 		require.NoError(t, b.Client.Lane(activity.DefaultLane).Resume(ctx))
 		client := engine.ConnOf(b.Engine.Internal()).Client()
 		require.NoError(t, client.Do(ctx, client.B().Del().Key(grant.Key).Build()).Error())
-		b.Worker(t, []activity.Handler{spend}, runtime.WorkerConfig{ClaimThrough: s})
+		b.Worker(t, []activity.Handler{spend}, runtime.WorkerConfig{ClaimThrough: s.ClaimForWorker})
 		fixture.AwaitAll(ctx, t, runs)
 		require.EqualValues(t, 5, calls.Load())
 		b.Settle(t)

@@ -26,7 +26,7 @@ func TestQueriesSurviveURLs(t *testing.T) {
 		require.NoError(t, err)
 		values.Set("cursor", "x")
 		var got runtime.RunQuery
-		err := got.ReadValues(values, "cursor")
+		err = got.ReadValues(values, "cursor")
 		require.NoError(t, err)
 		require.Equal(t, q, got)
 	}
@@ -66,7 +66,7 @@ func TestWaitQueriesSurviveURLs(t *testing.T) {
 		require.NoError(t, err)
 		values.Set("cursor", "x")
 		var got runtime.WaitQuery
-		err := got.ReadValues(values, "cursor")
+		err = got.ReadValues(values, "cursor")
 		require.NoError(t, err)
 		require.Equal(t, q, got)
 	}
