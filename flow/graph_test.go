@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
-	"path/filepath"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,20 +23,48 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-func golden(t *testing.T, name, got string) {
+// goldenFile has all golden texts, each after a line with its name.
+const goldenFile = "testdata/golden.txtar"
+
+var goldenMu sync.Mutex // for goldenFile
+
+var goldenHead = regexp.MustCompile(`(?m)^-- (\S+) --\n`)
+
+// goldens reads the golden texts by their names, and the comment before the first one.
+func goldens(t testing.TB) (comment string, texts map[string]string) {
 	t.Helper()
-	path := filepath.Join("testdata", "golden", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
+	data, err := os.ReadFile(goldenFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got != string(want) {
-		t.Errorf("%s differs, got:\n%s", path, got)
+	texts = make(map[string]string)
+	heads := goldenHead.FindAllSubmatchIndex(data, -1)
+	for i, at := range heads {
+		end := len(data)
+		if i+1 < len(heads) {
+			end = heads[i+1][0]
+		}
+		texts[string(data[at[2]:at[3]])] = string(data[at[1]:end])
+	}
+	return string(data[:heads[0][0]]), texts
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	goldenMu.Lock()
+	defer goldenMu.Unlock()
+	comment, texts := goldens(t)
+	if *update {
+		texts[name] = got
+		for _, name := range slices.Sorted(maps.Keys(texts)) {
+			comment += "-- " + name + " --\n" + texts[name]
+		}
+		if err := os.WriteFile(goldenFile, []byte(comment), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got != texts[name] {
+		t.Errorf("%s of %s differs, got:\n%s", name, goldenFile, got)
 	}
 }
 
@@ -106,11 +136,8 @@ func TestGolden(t *testing.T) {
 
 func TestGoldenGraphIsReadAlike(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile("testdata/golden/census.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := flowgraph.ParseGraph(data)
+	_, texts := goldens(t)
+	g, err := flowgraph.ParseGraph([]byte(texts["census.json"]))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package flow_test
 import (
 	"bytes"
 	"errors"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -111,11 +110,8 @@ func TestParseNormalizes(t *testing.T) {
 }
 
 func FuzzParseGraph(f *testing.F) {
-	seed, err := os.ReadFile("testdata/golden/census.json")
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(seed)
+	_, texts := goldens(f)
+	f.Add([]byte(texts["census.json"]))
 	f.Add([]byte(graphOf(`{"name":"a","activity":"x","input":{"node":"b"}}`, `{"name":"b","activity":"x","input":{"list":[{"input":true},{"const":null}]},"after":["a"]}`)))
 	f.Add([]byte(graphOf(`{"name":"a","activity":"x","codec":"raw","input":{"data":"AA=="},"retry":{"attempts":1}}`)))
 	f.Add([]byte(graphOf(`{"name":"a","activity":"x","input":{"input":true}}`, `{"name":"b","activity":"x","input":{"some":["a"]},"join":{"policy":"quorum","needed":1}}`)))

@@ -1,3 +1,13 @@
+// Command flowfabric serves engines, shows their runs and state, and lets people operate them.
+//
+//	flowfabric dev --demo
+//	flowfabric run list --flow import --state failed --since 24h
+//	flowfabric run show import/2026-11-20
+//	flowfabric run rerun import/2026-11-20
+//
+// It works on an engine, by a URL of runtime.Open, or through a server, by its address: flag --url, a profile, or the
+// environment's FLOWFABRIC_URL. Output is a table, or JSON, lines of JSON, YAML or names by -o. The exit codes are
+// stable: flowfabric manual and docs/operations/command.md list them.
 package main
 
 import (

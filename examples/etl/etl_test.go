@@ -20,6 +20,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity/activitytest"
 	"github.com/flowfabric/flowfabric-go/flowtest"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -307,3 +308,5 @@ func TestFlows(t *testing.T) {
 	require.NoError(t, err)
 	flowtest.Golden(t, perFile)
 }
+
+func TestMain(m *testing.M) { enginetest.MainOnServers(m) }

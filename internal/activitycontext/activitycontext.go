@@ -2,7 +2,10 @@ package activitycontext
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Info describes one attempt of one execution. It has the same fields as activity.ExecutionInfo, which documents
@@ -49,4 +52,38 @@ func With(ctx context.Context, e execution) context.Context {
 func From(ctx context.Context) (execution, bool) {
 	e, ok := ctx.Value(key{}).(execution)
 	return e, ok
+}
+
+// IsSuspension reports whether an error of a function is the one by which it waits for signals.
+func IsSuspension(err error) bool {
+	var s *Suspension
+	return errors.As(err, &s)
+}
+
+// LiveValues publishes live values of the execution.
+type LiveValues interface {
+	// Publish stores an encoded value under a key, in place of the former one.
+	Publish(ctx context.Context, key string, data []byte) error
+}
+
+// LiveValuesFrom returns the publisher of live values of the execution that ctx belongs to; nil outside a worker.
+func LiveValuesFrom(ctx context.Context) LiveValues {
+	values, _ := ctx.Value(key{}).(LiveValues)
+	return values
+}
+
+// maxProgressMessage is the longest message of a report of progress, in bytes.
+const maxProgressMessage = 1024
+
+// Shorten returns a message of progress in valid UTF-8, cut to the length that is stored.
+func Shorten(message string) string {
+	message = strings.ToValidUTF8(message, "\uFFFD")
+	if len(message) <= maxProgressMessage {
+		return message
+	}
+	end := maxProgressMessage
+	for !utf8.RuneStart(message[end]) {
+		end--
+	}
+	return message[:end]
 }

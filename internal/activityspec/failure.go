@@ -3,7 +3,6 @@ package activityspec
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/flowfabric/flowfabric-go/internal/errordetail"
 )
@@ -128,18 +127,4 @@ func IsMark(err error) bool {
 	var cancellation *Cancellation
 	var postponement *Postponement
 	return errors.As(err, &cancellation) || errors.As(err, &postponement)
-}
-
-// Cancellation is the error of a function that ends its node as cancelled.
-type Cancellation struct{ Reason string }
-
-// Error returns a text with the reason.
-func (e *Cancellation) Error() string { return "the activity cancels its node: " + e.Reason }
-
-// Postponement is the error of a function that is to run again at a time, without spending an attempt.
-type Postponement struct{ Until time.Time }
-
-// Error returns a text with the time.
-func (e *Postponement) Error() string {
-	return fmt.Sprintf("the activity is delayed until %s", e.Until.UTC().Format(time.RFC3339Nano))
 }

@@ -57,3 +57,11 @@ const nilOption = math.MinInt32
 
 // ErrNilOption is the fault of an option that is nil.
 var ErrNilOption = errors.New("option is nil")
+
+// IsMark reports whether an error of a function requests another end of its attempt than a failure: a cancellation or
+// a postponement.
+func IsMark(err error) bool {
+	var cancellation *Cancellation
+	var postponement *Postponement
+	return errors.As(err, &cancellation) || errors.As(err, &postponement)
+}

@@ -1,4 +1,10 @@
+// Package auditlink has the entries that packages of this module write into the audit log of an engine.
 package auditlink
+
+import (
+	"errors"
+	"fmt"
+)
 
 // Actions. The comment of fabrictype.AuditEntry describes them.
 const (
@@ -53,3 +59,23 @@ const (
 	SetTags         = "set_tags"
 	RunKeeperTask   = "run_keeper_task"
 )
+
+// Entry is an action as it is recorded.
+type Entry struct {
+	// Actor performs Action on the object called Name; Detail contains the values or the reason.
+	Actor, Action, Name, Detail string
+}
+
+// Refusal returns why an answer to a wait counts as one that was not recorded: it failed, or the wait took it neither
+// as recorded nor as its end. It is nil for others. invalid is the error that those match whose text quotes the answer.
+func Refusal(outcome string, err, invalid error) error {
+	switch {
+	case errors.Is(err, invalid):
+		return errors.New("nothing was recorded: the answer is not valid")
+	case err != nil:
+		return err
+	case outcome != "accepted" && outcome != "resumed":
+		return fmt.Errorf("nothing was recorded: the answer is %s", outcome)
+	}
+	return nil
+}

@@ -80,3 +80,9 @@ func InAllPartitions[R any, C enginerpc.Call[R]](
 	}
 	return replies, enginerpc.JoinSame("partitions", faults)
 }
+
+// Subjects of a pause, as the engine names them.
+const (
+	PausedLane     = "lane"
+	PausedActivity = "kind"
+)

@@ -59,3 +59,32 @@ func NodeFault(err error) error {
 	}
 	return RunFault(err)
 }
+
+// Kinds of [enginerpc.CancelMessage], which orders a worker to stop an execution.
+const (
+	// StopCancelled: it was cancelled, or skipped; the reason is the text of the caller.
+	StopCancelled = "cancelled"
+	// StopExpired: a time limit has passed; the reason names it.
+	StopExpired = "expired"
+	// StopRevoked: an operator has taken the lease away.
+	StopRevoked = "revoked"
+)
+
+// ChildLost is the outcome recorded for a child run that no longer exists.
+const ChildLost = "lost"
+
+// CancelChildRun cancels a child run with all its members, call by call. A run that has ended or does not exist is not
+// an error.
+func CancelChildRun(ctx context.Context, b Backend, p keyspace.Partition, id enginecore.FlowID, reason string) error {
+	for {
+		reply, err := b.CancelFlow(ctx, enginerpc.CancelFlowCall{
+			Partition: p, FlowID: id, Reason: reason, Actor: "parent",
+		})
+		switch {
+		case errors.Is(err, enginecore.ErrFlowNotFound), errors.Is(err, enginecore.ErrFlowAlreadyTerminal):
+			return nil
+		case err != nil || !reply.More:
+			return err
+		}
+	}
+}

@@ -2,6 +2,7 @@ package enginerpc
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -37,4 +38,39 @@ func TestGraphCacheIsBounded(t *testing.T) {
 	nodes, found := g.get(graphPart{"b", 1})
 	require.True(t, found)
 	assert.Equal(t, "n", nodes.Nodes[0].Name)
+}
+
+const claimedHead = "{fp:7}:01234567-89ab-8def-8123-456789ab0002 lease-1 1700000030000 " +
+	"1700000000000 - 00112233445566778899aabbccddeeff 5 5 3 my flr u\nnt c"
+
+func TestParseClaimed(t *testing.T) {
+	want := ClaimedExecution{
+		ExecutionID: "{fp:7}:01234567-89ab-8def-8123-456789ab0002", LeaseID: "lease-1",
+		LeaseExpiresAt: time.UnixMilli(1700000030000).UTC(), CreatedAt: time.UnixMilli(1700000000000).UTC(),
+		Graph: "00112233445566778899aabbccddeeff", FlowName: "my fl", RunID: "r u\nn", TraceContext: "t c",
+		InputsComplete: true, FlowInput: []byte{},
+	}
+	for text, set := range map[string]func(*ClaimedExecution){
+		"":                  func(*ClaimedExecution) {},
+		"i5 a nodei1 f\x00": func(x *ClaimedExecution) { x.Inputs = []NodeInput{{"a nod", []byte("ei1 f\x00")}} },
+		"i1 a":              func(x *ClaimedExecution) { x.Inputs = []NodeInput{{"a", []byte{}}} },
+		"f{}":               func(x *ClaimedExecution) { x.FlowInput = []byte("{}") },
+	} {
+		var got ClaimedExecution
+		expected := want
+		set(&expected)
+		assert.Empty(t, parseClaimed(claimedHead+text, &got), text)
+		assert.Equal(t, expected, got, text)
+	}
+}
+
+func TestParseClaimed_RefusesTruncatedReply(t *testing.T) {
+	for n := range len(claimedHead) {
+		var got ClaimedExecution
+		assert.NotEmpty(t, parseClaimed(claimedHead[:n], &got), claimedHead[:n])
+	}
+	for _, text := range []string{"x", "i5 a", "i-1 a", "i"} {
+		var got ClaimedExecution
+		assert.NotEmpty(t, parseClaimed(claimedHead+text, &got), text)
+	}
 }

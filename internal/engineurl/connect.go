@@ -11,7 +11,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/lualib"
 )
 
-// Settings configure the connection of a session. The fields are those of runtime.OpenConfig with the same names.
+// Settings configure the connection of a session. The fields of runtime.OpenConfig with the same names have their
+// meaning.
 type Settings struct {
 	Prefix string
 	// Partitions is the number of flow partitions of a new deployment; 0 is the default of the kind of engine.

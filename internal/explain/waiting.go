@@ -266,3 +266,77 @@ func held(n enginerpc.DescribedNode) fabrictype.Explanation {
 		Remedy: "unblock the execution with package admin",
 	}
 }
+
+// Queued explains a node whose run waits for its turn among the runs of a key, at a place of its queue. running is a
+// run that is open; empty if none is known.
+func Queued(e fabrictype.Explanation, key, running string, place int) fabrictype.Explanation {
+	sentence := fmt.Sprintf("the run is number %d in the queue of key %q", place, key)
+	if running != "" {
+		sentence += ", behind run " + running
+	}
+	return fabrictype.Explanation{
+		Reason: waitreason.Queue, Subject: running, Key: key, Have: place, Since: e.Since, Sentence: sentence,
+		Remedy: "the end of the runs before it",
+	}
+}
+
+// Upstreams completes the explanation of a node that waits for its upstreams. succeeded and ended return whether the
+// upstream with a name has succeeded or ended.
+func Upstreams(
+	e fabrictype.Explanation, spec *flowgraph.Node, succeeded, ended func(string) bool,
+) fabrictype.Explanation {
+	needed := max(1, spec.Join.Needed)
+	for _, up := range spec.Upstreams {
+		switch {
+		case !ended(up.Node):
+			e.Names = append(e.Names, up.Node)
+		case succeeded(up.Node):
+			needed--
+		}
+	}
+	if len(e.Names) == 0 {
+		e.Reason, e.Sentence = waitreason.Settling, "waits for what its upstreams have told"
+		return e
+	}
+	if !spec.Join.Policy.Tolerates() {
+		e.Sentence = "waits for " + listed(e.Names)
+		return e
+	}
+	e.Reason, e.Need = waitreason.Join, max(0, needed)
+	e.Sentence = fmt.Sprintf("waits for %d of %s", e.Need, listed(e.Names))
+	return e
+}
+
+// listed joins names and cuts long lists short.
+func listed(names []string) string {
+	const most = 5
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+// Limits completes the explanation of a node that waits under limits: it names the limit that blocks it, according to
+// their states at the engine's time now. When each of them has room, the node waits for its turn.
+func Limits(e fabrictype.Explanation, states []enginerpc.QuotaState, now time.Time) fabrictype.Explanation {
+	for _, q := range states {
+		full, windowed := q.Cap > 0 && q.Running >= q.Cap, q.Rate > 0 && q.InWindow >= q.Rate
+		if !full && !windowed {
+			continue
+		}
+		e.Subject, e.Key = q.Name, q.Key
+		if full {
+			e.Reason, e.Have, e.Need = waitreason.Limit, int(q.Running), int(q.Cap)
+			e.Sentence += fmt.Sprintf("; %d of %d places are taken, %d wait", q.Running, q.Cap, q.Waiting)
+			return e
+		}
+		e.Reason, e.Have, e.Need, e.Until = waitreason.RateWindow, int(q.InWindow), int(q.Rate), q.NextAt
+		e.Sentence += fmt.Sprintf("; %d of %d have started within %s", q.InWindow, q.Rate,
+			time.Duration(q.WindowMs)*time.Millisecond)
+		if left := q.NextAt.Sub(now); !q.NextAt.IsZero() && left > 0 {
+			e.Sentence += fmt.Sprintf(", the next may in about %s", left.Round(100*time.Millisecond))
+		}
+		return e
+	}
+	return e
+}

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -352,3 +354,53 @@ func AppendQuoted(dst []byte, s string) []byte {
 }
 
 func needsEscape(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r > '~' }
+
+// EncodeInput returns the stored form of a node's input, as in the JSON form of a Graph. A worker decodes it with
+// DecodeInput.
+func (n *Node) EncodeInput() json.RawMessage {
+	w := writer{}
+	w.expr(n.Input, n.Codec)
+	return w.buf
+}
+
+// DecodeInput decodes the output of EncodeInput for a node with the given codec. Its error matches ErrSyntax or
+// ErrConst.
+func DecodeInput(data []byte, codec string) (Expr, error) {
+	var stored storedExpr
+	if err := json.Unmarshal(data, &stored); err != nil {
+		return Expr{}, fmt.Errorf("stored input: %w: %w", ErrSyntax, err)
+	}
+	r := reader{}
+	e := r.expr(&stored, &Position{Name: "input"}, codec)
+	if err := r.faults.Err(); err != nil {
+		return Expr{}, fmt.Errorf("stored input: %w", err)
+	}
+	return e, nil
+}
+
+// StructureHash is the hash of the structure of a graph, which determines the result of a run: its nodes with their
+// activities, waits, maps and sub-flows, their edges and joins, their inputs, and codecs. The rest are options: how
+// often, how long, when, where and in which order the nodes run, and how long the run is stored. Graphs that differ
+// only in options have the same structure.
+//
+// Everything that withoutOptions does not remove is structure, so new kinds of nodes and edges are.
+func (g *Graph) StructureHash() string { return g.Clone().withoutOptions().Hash() }
+
+// withoutOptions sets the options of g to their defaults and returns g.
+func (g *Graph) withoutOptions() *Graph {
+	g.Description, g.Tags, g.Deadline, g.FairBy, g.Keep, g.Budgets = "", nil, 0, nil, Keep{}, nil
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		n.Options, n.Tags = activityspec.DefaultOptions(), nil
+		if n.Wait != nil {
+			n.Wait.Timeout, n.Wait.OnTimeout, n.Wait.WaitText = 0, "", activityspec.WaitText{}
+		}
+		if n.Map != nil {
+			n.Map.MaxItems, n.Map.AtOnce = 0, 0
+		}
+		if n.Sub != nil {
+			n.Sub.withoutOptions()
+		}
+	}
+	return g
+}

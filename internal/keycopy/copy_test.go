@@ -231,3 +231,5 @@ func dump(t *testing.T, c rueidis.Client, key string) string {
 	}
 	return text
 }
+
+func TestMain(m *testing.M) { enginetest.Main(m) }

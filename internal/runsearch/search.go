@@ -3,14 +3,19 @@ package runsearch
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/partitionmerge"
+	"github.com/flowfabric/flowfabric-go/internal/recordstate"
 )
 
 const (
@@ -129,4 +134,81 @@ func (s *Search) call(q partitionmerge.Question) enginerpc.ListRunsCall {
 		call.Before = at
 	}
 	return call
+}
+
+// askedAtOnce bounds how many partitions Latest queries at a time.
+const askedAtOnce = 16
+
+// Latest returns the latest runs of a flow, at most limit, if the engine has no lists of runs: it reads all flows of
+// all partitions. The error joins the errors of partitions, whose runs are missing then.
+func Latest(ctx context.Context, s *engine.Session, flowName string, limit int) ([]fabrictype.Run, error) {
+	partitions := s.Partitions()
+	pages := make([][]enginerpc.Run, len(partitions))
+	faults := make([]error, len(partitions))
+	var asking errgroup.Group
+	asking.SetLimit(askedAtOnce)
+	for i, p := range partitions {
+		asking.Go(func() error {
+			reply, err := s.Backend.ListRuns(ctx, enginerpc.ListRunsCall{
+				Partition: p, FlowName: flowName, Children: true, Limit: int64(limit), Namespace: string(s.Namespace),
+			})
+			pages[i], faults[i] = reply.Runs, err
+			return nil
+		})
+	}
+	_ = asking.Wait() // the faults are gathered one by one
+	runs := slices.Concat(pages...)
+	slices.SortFunc(runs, func(a, b enginerpc.Run) int {
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.FlowID, b.FlowID))
+	})
+	return summarizeAll(runs[:min(limit, len(runs))]), enginerpc.JoinSame("partitions", faults)
+}
+
+// NextRun is Next for callers of the API.
+func (s *Search) NextRun(ctx context.Context) (run fabrictype.Run, found bool, err error) {
+	next, found, err := s.Next(ctx)
+	if !found || err != nil {
+		return fabrictype.Run{}, false, err
+	}
+	return summarize(next), true, nil
+}
+
+// List is Page for callers of the API.
+func (s *Search) List(ctx context.Context, limit int) (fabrictype.Page[fabrictype.Run], error) {
+	found, next, err := s.Page(ctx, limit)
+	if err != nil {
+		return fabrictype.Page[fabrictype.Run]{}, err
+	}
+	return fabrictype.Page[fabrictype.Run]{Items: summarizeAll(found), Next: next}, nil
+}
+
+func summarize(r enginerpc.Run) fabrictype.Run {
+	s := fabrictype.Run{
+		Flow: r.FlowName, Run: r.RunID, FlowID: string(r.FlowID), State: recordstate.RunState(r.State, r.Outcome),
+		CreatedAt: r.CreatedAt,
+		StartsAt:  r.StartAt, ClosedAt: r.ClosedAt, FailedNode: r.FailedNode, Nodes: fabrictype.NodeCounts{
+			All: int(r.NodeCount), Open: int(r.OpenNodes), Failed: int(r.NodesFailed), Cancelled: int(r.NodesCancelled),
+			Expired: int(r.NodesExpired), Skipped: int(r.NodesSkipped),
+		},
+	}
+	if s.Key, s.Queued = r.RunKey, r.Queued; s.Queued { // its start is a time that does not come
+		s.StartsAt = time.Time{}
+	}
+	pause, _ := enginerpc.ParsePauseText(r.Paused)
+	s.PausedAt = pause.Since
+	for _, tag := range r.Tags {
+		if s.Tags == nil {
+			s.Tags = make(map[string]string)
+		}
+		s.Tags[tag.Name] = string(tag.Value)
+	}
+	return s
+}
+
+func summarizeAll(runs []enginerpc.Run) []fabrictype.Run {
+	var list []fabrictype.Run
+	for _, r := range runs {
+		list = append(list, summarize(r))
+	}
+	return list
 }

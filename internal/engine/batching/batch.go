@@ -1,3 +1,5 @@
+// Package batching sends several calls at once: [Batcher] joins concurrent requests with a common key into one call,
+// [SendAll] sends independent calls in one pipeline.
 package batching
 
 import (
@@ -6,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // maxBatchesInFlight bounds the calls for one key that are in flight at a time, where overflow allows more than one.
@@ -335,4 +339,31 @@ func anyAlive[T any](callers []T, contextOf func(T) context.Context) (ctx contex
 		}
 		end()
 	}
+}
+
+// CallResult is the reply to one of several calls, or its error.
+type CallResult[R any] struct {
+	Reply R
+	Err   error
+}
+
+// Pipeliner sends calls together; *enginerpc.Conn is one.
+type Pipeliner interface {
+	Pipeline() *enginerpc.Pipeline
+}
+
+// SendAll sends independent calls in one pipeline. The results are in the order of the calls, each with its own error;
+// the returned error joins these.
+func SendAll[R any, C enginerpc.Call[R]](ctx context.Context, p Pipeliner, calls []C) ([]CallResult[R], error) {
+	pipeline := p.Pipeline()
+	replies := make([]*enginerpc.Result[R], len(calls))
+	for i, call := range calls {
+		replies[i] = enginerpc.Add[R](pipeline, call)
+	}
+	err := pipeline.Run(ctx)
+	results := make([]CallResult[R], len(calls))
+	for i, reply := range replies {
+		results[i].Reply, results[i].Err = reply.Get()
+	}
+	return results, err
 }

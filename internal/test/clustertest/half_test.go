@@ -123,3 +123,41 @@ func refusedByImporter(t *testing.T, target *testserver.Server, core *enginerpc.
 	require.Error(t, results[1].Error())
 	require.NotContains(t, results[1].Error().Error(), "Function not found")
 }
+
+// Work whose message was lost, since the link between two servers was down, is found by the sweep of the only worker,
+// without a keeper.
+func TestSweepFindsWorkOfLostMessage(t *testing.T) {
+	onCluster(t)
+	t.Parallel()
+	ctx := enginetest.Context(t)
+	cluster := testserver.StartCluster(t, testserver.Valkey, 3)
+	b := enginetest.Open(t, testserver.OnCluster, cluster.URL(), enginetest.NewPrefix())
+	f := flow.New[int, int]("found")
+	flow.Return(f, flow.Node(f, "same", activity.New("same", func(_ context.Context, n int) (int, error) { return n, nil }), f.Input()))
+	def, err := f.Build()
+	require.NoError(t, err)
+
+	lost, err := runtime.Start(ctx, b.Client, def, 1)
+	require.NoError(t, err)
+	core := engine.ConnOf(b.Engine.Internal())
+	client := core.Client()
+	place := b.Locate(t, def.Name(), lost.ID())
+	key := core.Keys().LaneEligible(place.Partition, "default")
+	entry := string(b.Node(t, place, "same"))
+	score, err := client.Do(ctx, client.B().Zscore().Key(key).Member(entry).Build()).AsFloat64()
+	require.NoError(t, err)
+	require.NoError(t, client.Do(ctx, client.B().Zrem().Key(key).Member(entry).Build()).Error())
+
+	b.Worker(t, def.Handlers())
+	heard, err := runtime.Start(ctx, b.Client, def, 2)
+	require.NoError(t, err)
+	_, err = heard.Result(ctx)
+	require.NoError(t, err)
+
+	require.NoError(t, client.Do(ctx, client.B().Zadd().Key(key).ScoreMember().ScoreMember(score, entry).Build()).Error())
+	since := time.Now()
+	_, err = lost.Result(ctx)
+	require.NoError(t, err)
+	t.Logf("found after %v", time.Since(since))
+	b.Settle(t)
+}

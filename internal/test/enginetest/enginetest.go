@@ -21,8 +21,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -387,3 +389,49 @@ func (l *logBuffer) tail(lines int) string {
 }
 
 var _ io.Writer = (*logBuffer)(nil)
+
+// RunKeeperTask runs a keeper task, as admin.Client.RunKeeperTask does, with the zero config by default.
+func (b *Bench) RunKeeperTask(ctx context.Context, name string, config ...runtime.KeeperConfig) (admin.KeeperTaskReport, error) {
+	c, err := admin.New(b.Engine)
+	if err != nil {
+		return admin.KeeperTaskReport{}, fmt.Errorf("run keeper task: %w", err)
+	}
+	var only runtime.KeeperConfig
+	if len(config) > 0 {
+		only = config[0]
+	}
+	return c.RunKeeperTask(ctx, name, only)
+}
+
+// KeeperTasks describes the tasks of keepers, as admin.Client.KeeperTasks does.
+func (b *Bench) KeeperTasks() []admin.KeeperTask {
+	c, err := admin.New(b.Engine)
+	if err != nil {
+		return nil
+	}
+	return c.KeeperTasks()
+}
+
+// Main runs the tests of a package and fails if one of them leaks a goroutine. Goroutines of shared servers do not
+// count, nor do goroutines of the client library that sleep for a few seconds after changes of a cluster.
+func Main(m *testing.M) { goleak.VerifyTestMain(m, leakOptions()...) }
+
+// MainOnServers is Main for tests that use flowtest.Engines: they run on a server of each selected kind too.
+func MainOnServers(m *testing.M) {
+	stop, err := testserver.SetTestURLs()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m, append(leakOptions(), goleak.Cleanup(func(code int) {
+		stop()
+		os.Exit(code)
+	}))...)
+}
+
+func leakOptions() []goleak.Option {
+	return []goleak.Option{
+		goleak.IgnoreAnyFunction(testserver.Supervisor), goleak.IgnoreAnyFunction(testserver.LateClose),
+		goleak.IgnoreAnyFunction(testserver.LateRefresh),
+	}
+}

@@ -26,7 +26,8 @@ var mayImport = map[string][]string{
 	"activity":              {"fabrictype", "internal/activitycontext", "internal/activityspec", "internal/errordetail", "internal/recordtext"},
 	"activity/activitytest": {"fabrictype", "activity", "internal/activitycontext", "internal/activityspec"},
 
-	// The API on top of the rooms of runtime, which make the calls of the engine: it does not import internal/enginerpc.
+	// The API on top of the rooms of runtime, which make the calls of the engine: it does not import
+	// internal/enginerpc.
 	"runtime": {
 		"activity", "enginecore", "enginecore/embedded", "fabrictype", "flow", "interceptor",
 		"internal/activitycontext", "internal/activityspec", "internal/admission", "internal/answer",

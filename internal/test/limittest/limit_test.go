@@ -161,3 +161,5 @@ func TestLimitByKey(t *testing.T) {
 		b.Settle(t)
 	})
 }
+
+func TestMain(m *testing.M) { enginetest.Main(m) }

@@ -496,3 +496,5 @@ func TestTaskUsageOfAnyBudget(t *testing.T) {
 		require.NoError(t, task.Complete(h.Ctx, 1))
 	})
 }
+
+func TestMain(m *testing.M) { enginetest.Main(m) }

@@ -127,3 +127,7 @@ func TestUpgradeWithoutDowntime(t *testing.T) {
 	require.EqualValues(t, 2*tr.ended.Load(), functions.Load())
 	later.Settle(t)
 }
+
+func TestMain(m *testing.M) {
+	enginetest.Main(m)
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -258,3 +259,48 @@ func (a *Attempt) Report(ended completion.Outcome, slots int) completion.Report 
 
 // IsReported reports whether the end of the attempt has been reported to the engine.
 func (a *Attempt) IsReported() bool { return a.Settled.Load() && !a.OutcomeUnknown.Load() }
+
+// Background are goroutines that can be started until Finish is called. The zero value is ready.
+type Background struct {
+	mu      sync.Mutex
+	over    bool
+	running sync.WaitGroup
+}
+
+// Start runs a function in a goroutine, unless Finish was called.
+func (e *Background) Start(do func()) (started bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.over {
+		e.running.Go(do)
+	}
+	return !e.over
+}
+
+// Finish waits for the running goroutines; Start starts none from now on.
+func (e *Background) Finish() {
+	e.mu.Lock()
+	e.over = true
+	e.mu.Unlock()
+	e.running.Wait()
+}
+
+// Shared contains the components that all attempts of a worker run use: the connection to the engine, and the senders
+// that join calls of several attempts.
+type Shared struct {
+	// Session is the worker's connection to the engine.
+	Session *engine.Session
+	Core    *enginerpc.Conn
+	// Base has the values of the context of Worker.Run. It ends when Run returns, so that no call outlives it.
+	Base context.Context
+	// LeaseTTL is the duration of leases.
+	LeaseTTL time.Duration
+	// Background runs calls that messages and replies trigger.
+	Background Background
+	// Completer reports how executions end.
+	Completer *completion.Completer
+	// Doubt is set by a failed call, after which the engine may have leases that this worker does not know.
+	Doubt lease.Uncertainty
+	// Overstays counts the functions that do not return after their contexts have ended.
+	Overstays *OverstayCounts
+}

@@ -2,6 +2,7 @@ package completion
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
@@ -126,4 +127,14 @@ func Marked(err error) (o Outcome, marked bool) {
 func waitsForBudget(err error) bool {
 	var exceeded *activity.BudgetError
 	return errors.As(err, &exceeded) && exceeded.Waits
+}
+
+// Undecodable marks an error as not retryable, with the category of decoding errors.
+func Undecodable(err error) error {
+	return activity.NonRetryable(activity.Category(err, activityspec.CategoryDecode))
+}
+
+// Final returns a failure of a category that is not retried.
+func Final(category, format string, args ...any) error {
+	return activity.NonRetryable(activity.Category(fmt.Errorf(format, args...), category))
 }

@@ -1,9 +1,13 @@
+// Package journal records the steps and waits of an execution: [Journal] has the recorded results, and [Recorder]
+// records the results of one call of a function, in the engine and in the journal.
 package journal
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +22,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/worker/attempt"
+	"github.com/flowfabric/flowfabric-go/internal/worker/completion"
 	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
 )
 
@@ -228,4 +233,39 @@ func (r *Recorder) Open(
 		return "", err
 	}
 	return token.Reveal(), nil
+}
+
+// carriedEntry is the name of the journal entry of a function that continues as new: the number of its generation, a
+// blank, and its state.
+const carriedEntry = "carried"
+
+// Carried returns the generation of a function, counted from 1, and the state that it continues with; nil for the
+// first.
+func (j *Journal) Carried() (generation int64, state []byte, err error) {
+	data, ok := j.Get(carriedEntry)
+	if !ok {
+		return 1, nil, nil
+	}
+	number, text, ok := strings.Cut(string(data), " ")
+	generation, err = strconv.ParseInt(number, 10, 64)
+	if err != nil || !ok {
+		return 0, nil, completion.Undecodable(fmt.Errorf("the state that the function goes on with is %q", data))
+	}
+	return generation, []byte(text), nil
+}
+
+// CheckSuspension returns activity.ErrAwaitIgnored if Await returned a suspension to the function and the
+// function did not return it. Such a function would have continued as if the signal had arrived.
+func (r *Recorder) CheckSuspension(err error) error {
+	waiting := r.waiting.Load()
+	if waiting == nil || completion.SuspensionIn(err) != nil {
+		return err
+	}
+	if err == nil {
+		return activity.NonRetryable(fmt.Errorf("%w: it waits at %q, but the function returned without an error",
+			activity.ErrAwaitIgnored,
+			waiting.Step))
+	}
+	return activity.NonRetryable(fmt.Errorf("%w: it waits at %q, but the function returned: %w",
+		activity.ErrAwaitIgnored, waiting.Step, err))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/dispatch"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
+	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
 )
 
 // Permits acquires and returns the permits of limits for the tasks of a worker run. New makes one.
@@ -83,3 +84,42 @@ func (p *Permits) BeginsWithin(limit submit.StoredLimit) time.Duration {
 // Rooms returns the text for a claim that states for each limit how many executions it may lease before their permits
 // are acquired.
 func (p *Permits) Rooms() string { return p.user.limits.rooms(p.pools.unused) }
+
+// Request is the request of a task for the permits of its limits.
+type Request struct {
+	Lease *lease.Lease
+	// result receives the reply to the request; nil if the permits were not requested.
+	result chan result
+	// granted is set if the task got its permits by its own request; pool is the pool of its permit, nil if it has
+	// none.
+	granted bool
+	pool    *pool
+	// BeginBy is until when the function may begin under its permits; begun is set once it may.
+	BeginBy  time.Time
+	begun    bool
+	returned bool // set by returnQueue.note, so that permits are returned once
+}
+
+// IsDue reports whether the task was leased before its permits, and has not requested them.
+func (r *Request) IsDue() bool {
+	return r.result == nil && admission.IsLeasedAhead(r.Lease.Claimed)
+}
+
+// result is the reply to a request for permits: whether all of them were granted, and until when a function may
+// begin under them. For a permit of a pool, that is not used.
+type result struct {
+	all     bool
+	beginBy time.Time
+}
+
+// Starter starts executions that were leased when permits were acquired or returned.
+type Starter interface {
+	// Claimant returns the claimant that leases executions of a lane to this worker.
+	Claimant(enginecore.LaneID) admission.Claimant
+	// Reserve takes up to n free slots for executions that get returned permits, and returns their number.
+	Reserve(n int) int
+	// StartAdmitted starts executions of a lane in reserved slots and frees those that are left.
+	StartAdmitted(lane enginecore.LaneID, leased []admission.LeasedExecution, slots int)
+	// Go runs a function in a goroutine that the run waits for like for its tasks.
+	Go(func())
+}

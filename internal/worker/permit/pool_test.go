@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -32,4 +33,18 @@ func TestPermitPoolMakesNoCallAfterTheRun(t *testing.T) {
 	pool.leave(true)
 	starter.tasks.Wait()
 	require.False(t, pool.running)
+}
+
+// The promised time grows beyond each reply that a connection waits for, so that renewals of a permit come to an end.
+func TestHasteGrowsBeyondSlowReplies(t *testing.T) {
+	t.Parallel()
+	for _, reply := range []time.Duration{time.Millisecond, 100 * time.Millisecond, time.Second, 4 * time.Second} {
+		var h haste
+		renewals := 0
+		for late := reply - h.within(1000); late > 0; late = reply - h.within(1000) {
+			h.observe(late)
+			renewals++
+			require.Less(t, renewals, 5, reply)
+		}
+	}
 }

@@ -2,12 +2,16 @@ package task
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/dispatch"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -66,4 +70,25 @@ func (t *Task) begin() error {
 		return engine.ErrLeaseLost
 	}
 	return nil
+}
+
+// continued returns the continuation that the error of a function requests, or err if it requests none.
+func (t *Task) continued(handler activity.Handler, generation int64, err error) error {
+	asked, found := errors.AsType[*activityspec.Continuation](err)
+	if !found {
+		return err
+	}
+	if _, err := t.Run.Session.Library("activity.ContinueAsNew"); err != nil {
+		return activity.NonRetryable(err)
+	}
+	if asked.Type != handler.InputType() {
+		return activity.NonRetryable(fmt.Errorf("activity.ContinueAsNew got a state of type %s; activity %q takes %s",
+			asked.Type, handler.Name(), handler.InputType()))
+	}
+	state, err := handler.Codec().Encode(asked.State)
+	if err != nil {
+		return completion.Final(activityspec.CategoryEncode, "activity.ContinueAsNew: state of type %s does not encode: %w",
+			asked.Type, err)
+	}
+	return (&completion.Continuation{Generation: generation, State: state}).CheckState()
 }

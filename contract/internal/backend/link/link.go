@@ -2,7 +2,10 @@ package link
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -11,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/contractnode"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
@@ -150,4 +154,86 @@ func FirstError[R any](answers []batching.CallResult[R], accepted ...error) erro
 		}
 	}
 	return nil
+}
+
+// TellWork notifies the workers of a lane. The random number makes messages distinct.
+func (c *Link) TellWork(ctx context.Context, p keyspace.Partition, lane enginecore.LaneID) {
+	work := enginerpc.WorkMessage{Partition: p, Mark: strconv.FormatUint(rand.Uint64(), 36)}
+	c.Publish(ctx, c.Keys.ChannelWake(lane), work.Text())
+}
+
+// TellDue notifies keepers of an item that is due at a time in Unix ms.
+func (c *Link) TellDue(ctx context.Context, p keyspace.Partition, at int64) {
+	c.Publish(ctx, c.Keys.ChannelDue(), enginerpc.DueMessage{Partition: p, At: time.UnixMilli(at)}.Text())
+}
+
+// Publish publishes a hint. A subscriber that misses it finds the work by polling.
+func (c *Link) Publish(ctx context.Context, channel, message string) {
+	c.Client.Do(ctx, c.Client.B().Publish().Channel(channel).Message(message).Build())
+}
+
+// TellStop notifies the worker of an execution, if it has one, to stop it. core has the execution as it was; kind is
+// one of package engine.
+func (c *Link) TellStop(ctx context.Context, id enginecore.ExecutionID, core engine.Record, kind, reason string) {
+	worker := enginecore.WorkerInstanceID(core["current_worker_instance_id"])
+	if worker == "" {
+		return
+	}
+	stop := enginerpc.CancelMessage{
+		ExecutionID: id, LeaseID: enginecore.LeaseID(core["current_lease_id"]), Kind: kind, Reason: reason,
+	}
+	c.Publish(ctx, c.Keys.ChannelWorker(worker), stop.Text())
+}
+
+// ReadEach sends reads in one round trip. It fails only if the engine could not be reached or could not answer: each
+// result may have its own error, such as a key of another type.
+func (c *Link) ReadEach(ctx context.Context, commands ...rueidis.Completed) ([]rueidis.RedisResult, error) {
+	if len(commands) == 0 {
+		return nil, nil
+	}
+	results := c.Client.DoMulti(ctx, commands...)
+	for i := range results {
+		if err := ReadFault(ctx, results[i]); retry.IsUnavailable(err) {
+			return nil, err
+		}
+	}
+	return results, nil
+}
+
+// ReadFault returns the error of one read; nil for a missing key.
+func ReadFault(ctx context.Context, result rueidis.RedisResult) error {
+	if err := result.Error(); err != nil && !rueidis.IsRedisNil(err) {
+		return engine.ReadError(ctx, "read", err)
+	}
+	return nil
+}
+
+// Readable reads fields of executions, in pages. It returns those that could be read with their fields; the error joins
+// an engine.ItemError for each of the others, unless the engine could not be reached.
+func (c *Link) Readable(
+	ctx context.Context, ids []enginecore.ExecutionID, fields []string,
+) ([]enginecore.ExecutionID, []engine.Record, error) {
+	var faults error
+	some := make([]enginecore.ExecutionID, 0, len(ids))
+	records := make([]engine.Record, 0, len(ids))
+	for len(ids) > 0 {
+		page := ids[:min(len(ids), Page)]
+		ids = ids[len(page):]
+		commands := make(rueidis.Commands, len(page))
+		for i, id := range page {
+			commands[i] = c.Hmget(c.Keys.ExecCore(id), fields)
+		}
+		results, err := c.ReadEach(ctx, commands...)
+		if err != nil {
+			return nil, nil, err
+		}
+		for i, result := range results {
+			if err := ReadFault(ctx, result); err != nil {
+				faults = errors.Join(faults, &engine.ItemError{Item: string(page[i]), Err: err})
+				continue
+			}
+			some, records = append(some, page[i]), append(records, hashrecord.Read(result, fields))
+		}
+	}
+	return some, records, faults
 }

@@ -1,7 +1,0 @@
-package engine
-
-// Subjects of a pause, as the engine names them.
-const (
-	PausedLane     = "lane"
-	PausedActivity = "kind"
-)

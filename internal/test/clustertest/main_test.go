@@ -1,9 +1,0 @@
-package clustertest
-
-import (
-	"testing"
-
-	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
-)
-
-func TestMain(m *testing.M) { enginetest.Main(m) }
