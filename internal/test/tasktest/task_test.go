@@ -319,7 +319,7 @@ func TestTaskThroughGrants(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		issuer := b.Engine
-		h := fixture.NewHolder(t, b, runtime.WorkerConfig{ClaimThrough: issuer})
+		h := fixture.NewHolder(t, b, runtime.WorkerConfig{ClaimThrough: issuer.ClaimForWorker})
 		runs := []*runtime.Run[int]{h.Started(1), h.Started(2)}
 		for range runs {
 			task := h.Next()
