@@ -120,7 +120,7 @@ func TestCancelPendingAndALostWorker(t *testing.T) {
 		f := flow.New[fixture.None, string]("lost")
 		flow.Return(f, c.Nodes(f, "ok")[0])
 		def := fixture.DefinitionOf(t, f)
-		plan, err := runtime.NewPlan(b.Client, def, fixture.None{}, runtime.WithID("r"))
+		plan, err := fixture.NewPlan(b.Client, def, fixture.None{}, "r")
 		require.NoError(t, err)
 		run, err := runtime.Start(ctx, b.Client, def, fixture.None{}, runtime.WithID("r"))
 		require.NoError(t, err)
@@ -146,7 +146,7 @@ func TestCancelNode(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		c := fixture.NewCourse()
-		b.Worker(t, []activity.Handler{c.Act, c.Sum}, runtime.OnlyMessages(runtime.WorkerConfig{Concurrency: 4}))
+		b.MessageWorker(t, []activity.Handler{c.Act, c.Sum}, runtime.WorkerConfig{Concurrency: 4})
 		f := flow.New[fixture.None, string]("node")
 		refs := c.Nodes(f, "hang", "gate", "ok")
 		flow.Node(f, "after", c.Act, flow.Const("ok"), flow.After(refs[0]))
@@ -198,7 +198,7 @@ func BenchmarkCancelWide(b *testing.B) {
 			calls := 0
 			for i := 0; b.Loop(); i++ {
 				b.StopTimer()
-				plan, err := runtime.NewPlan(bench.Client, def, fixture.None{}, runtime.WithID(fmt.Sprint(i)))
+				plan, err := fixture.NewPlan(bench.Client, def, fixture.None{}, fmt.Sprint(i))
 				require.NoError(b, err)
 				_, err = runtime.Start(b.Context(), bench.Client, def, fixture.None{}, runtime.WithID(fmt.Sprint(i)))
 				require.NoError(b, err)

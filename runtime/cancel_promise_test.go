@@ -39,7 +39,7 @@ func TestCancelIsPrompt(t *testing.T) {
 		def, err := f.Build()
 		require.NoError(t, err)
 		for range 3 {
-			b.Worker(t, []activity.Handler{wait}, runtime.OnlyMessages(runtime.WorkerConfig{Concurrency: width / 3}))
+			b.MessageWorker(t, []activity.Handler{wait}, runtime.WorkerConfig{Concurrency: width / 3})
 		}
 		var took []time.Duration
 		for i := range rounds {

@@ -52,8 +52,8 @@ func TestCancelReachesRunningFunctions(t *testing.T) {
 		flow.Return(f, last)
 		def, err := f.Build()
 		require.NoError(t, err)
-		b.Worker(t, []activity.Handler{wait}, runtime.OnlyMessages(runtime.WorkerConfig{Concurrency: 2}))
-		b.Worker(t, []activity.Handler{wait}, runtime.OnlyMessages(runtime.WorkerConfig{Concurrency: 1}))
+		b.MessageWorker(t, []activity.Handler{wait}, runtime.WorkerConfig{Concurrency: 2})
+		b.MessageWorker(t, []activity.Handler{wait}, runtime.WorkerConfig{Concurrency: 1})
 		run, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)
 		for range 3 {
@@ -103,7 +103,7 @@ func TestCancelByOtherTools(t *testing.T) {
 		begun, ends := make(chan struct{}, 1), make(chan ended, 1)
 		var started atomic.Int64
 		wait := waitForEnd(begun, ends, &started)
-		b.Worker(t, []activity.Handler{wait}, runtime.OnlyMessages(runtime.WorkerConfig{Concurrency: 1}))
+		b.MessageWorker(t, []activity.Handler{wait}, runtime.WorkerConfig{Concurrency: 1})
 		b.Keeper(t)
 		def := fixture.ChainOf(t, wait, 3)
 		run, err := runtime.Start(ctx, b.Client, def, 1)
@@ -130,7 +130,7 @@ func TestOperatorCancelsOneNode(t *testing.T) {
 		begun, ends := make(chan struct{}, 1), make(chan ended, 1)
 		var started atomic.Int64
 		wait := waitForEnd(begun, ends, &started)
-		b.Worker(t, []activity.Handler{wait}, runtime.OnlyMessages(runtime.WorkerConfig{}))
+		b.MessageWorker(t, []activity.Handler{wait})
 		run, err := runtime.Start(ctx, b.Client, fixture.ChainOf(t, wait, 2), 1)
 		require.NoError(t, err)
 		<-begun

@@ -247,7 +247,7 @@ type plainCost struct {
 // as a claim that comes too late.
 func costOfPlain(ctx context.Context, t *testing.T, b *enginetest.Bench, def *intDefinition) plainCost {
 	t.Helper()
-	worker := b.Worker(t, def.Handlers(), runtime.OnlyMessages(runtime.WorkerConfig{Concurrency: 1}))
+	worker := b.MessageWorker(t, def.Handlers(), runtime.WorkerConfig{Concurrency: 1})
 	var took, calls []int64
 	var last *runtime.Run[int]
 	for i := range 70 {
@@ -273,11 +273,11 @@ func useConstruct(ctx context.Context, t *testing.T, b *enginetest.Bench, c cons
 	flow.Return(f, c.nodes(t, f, one))
 	def, err := f.Build()
 	require.NoError(t, err)
-	config := runtime.OnlyMessages(runtime.WorkerConfig{Concurrency: 4})
+	config := runtime.WorkerConfig{Concurrency: 4}
 	if c.worker != nil {
 		c.worker(&config)
 	}
-	worker := b.Worker(t, def.Handlers(), config)
+	worker := b.MessageWorker(t, def.Handlers(), config)
 	keeper := b.Keeper(t)
 	if c.start == nil {
 		c.start = func(ctx context.Context, client *runtime.Client, def *intDefinition) (*runtime.Run[int], error) {

@@ -91,7 +91,7 @@ func (b *costBench) runTask(tb testing.TB, claimed *enginerpc.ClaimedExecution) 
 }
 
 func (b *costBench) claimed(tb testing.TB) *enginerpc.ClaimedExecution {
-	plan, err := NewPlan(b.client, b.flow, 1)
+	plan, _, err := planRun(b.client, b.flow, 1, nil)
 	require.NoError(tb, err)
 	node := plan.Compiled.Nodes[0]
 	return &enginerpc.ClaimedExecution{

@@ -94,7 +94,7 @@ func newHookBench(t *testing.T, b *enginetest.Bench) *hookBench {
 }
 
 func (b *hookBench) config(worker string, hook func(context.Context, *runtime.RunError) error) runtime.WorkerConfig {
-	return runtime.HoldingFailureHook(runtime.WorkerConfig{
+	return runtime.WorkerConfig{
 		OnRunFailed: func(ctx context.Context, failure *runtime.RunError) error {
 			b.calls.add(worker, failure.Run)
 			if hook != nil {
@@ -102,7 +102,7 @@ func (b *hookBench) config(worker string, hook func(context.Context, *runtime.Ru
 			}
 			return nil
 		},
-	}, b.hold)
+	}
 }
 
 func (b *hookBench) start(t *testing.T, runs ...string) {
@@ -138,7 +138,7 @@ func TestOneWorkerCallsOnRunFailed(t *testing.T) {
 		running := make(map[string]*enginetest.Running)
 		details := make(chan error, 1)
 		for _, name := range []string{"a", "b", "c"} {
-			running[name] = b.Worker(t, []activity.Handler{b.buy}, b.config(name, func(_ context.Context, failure *runtime.RunError) error {
+			running[name] = b.FailureWorker(t, b.hold, []activity.Handler{b.buy}, b.config(name, func(_ context.Context, failure *runtime.RunError) error {
 				if failure.Run == "cup" {
 					details <- failure
 				}
@@ -178,7 +178,7 @@ func TestOnRunFailedIsCalledUntilItReturns(t *testing.T) {
 		b.hold = 5 * time.Second // which no worker fails to renew
 		b.Worker(t, []activity.Handler{b.buy})
 		times, begun := 0, make(chan struct{})
-		first := b.Worker(t, []activity.Handler{b.buy}, b.config("first", func(ctx context.Context, failure *runtime.RunError) error {
+		first := b.FailureWorker(t, b.hold, []activity.Handler{b.buy}, b.config("first", func(ctx context.Context, failure *runtime.RunError) error {
 			times++
 			switch {
 			case failure.Run == "hang":
@@ -200,7 +200,7 @@ func TestOnRunFailedIsCalledUntilItReturns(t *testing.T) {
 		require.NoError(t, first.Stop())
 		b.calls.await(t, "cup", "cup", "cup", "hang")
 		require.Contains(t, b.Log(), "worker.failure_hook_failed")
-		b.Worker(t, []activity.Handler{b.buy}, b.config("second", nil))
+		b.FailureWorker(t, b.hold, []activity.Handler{b.buy}, b.config("second", nil))
 		b.calls.await(t, "cup", "cup", "cup", "hang", "hang")
 		b.Settle(t)
 	})
@@ -213,7 +213,7 @@ func TestOnRunFailedCatchesUp(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, bench *enginetest.Bench) {
 		b := newHookBench(t, bench)
 		b.Worker(t, []activity.Handler{b.buy})
-		first := b.Worker(t, []activity.Handler{b.buy}, b.config("first", nil))
+		first := b.FailureWorker(t, b.hold, []activity.Handler{b.buy}, b.config("first", nil))
 		b.held(t)
 		require.NoError(t, first.Stop())
 		b.start(t, "cup", "good", "plate")
@@ -226,7 +226,7 @@ func TestOnRunFailedCatchesUp(t *testing.T) {
 		})
 		require.NoError(t, err)
 		require.True(t, held.Held)
-		b.Worker(t, []activity.Handler{b.buy}, b.config("second", nil))
+		b.FailureWorker(t, b.hold, []activity.Handler{b.buy}, b.config("second", nil))
 		enginetest.Eventually(t, func() string {
 			runs, _ := b.calls.of()
 			if !slices.Contains(runs, "cup") || !slices.Contains(runs, "plate") || slices.Contains(runs, "good") {
@@ -265,7 +265,7 @@ func TestFailureHookOfACleanup(t *testing.T) {
 			return "", nil
 		}, activity.Retry(activity.RetryPolicy{Attempts: 1}))
 		failures := make(chan *runtime.RunError, 10)
-		b.Worker(t, []activity.Handler{fail}, b.config("a", func(_ context.Context, failure *runtime.RunError) error {
+		b.FailureWorker(t, b.hold, []activity.Handler{fail}, b.config("a", func(_ context.Context, failure *runtime.RunError) error {
 			failures <- failure
 			return nil
 		}))

@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -41,7 +42,7 @@ type busyRun struct {
 	retry, paused *activity.Activity[int, int]
 	worker        *enginetest.Running
 	run           *runtime.Run[[]int]
-	plan, done    *runtime.RunPlan
+	plan, done    *submit.RunPlan
 	holder        string
 }
 
@@ -93,7 +94,7 @@ func newBusyRun(t *testing.T, b *enginetest.Bench) *busyRun {
 	// Both in one partition.
 	def := x.define(t)
 	for i := 0; ; i++ {
-		plan, err := runtime.NewPlan(b.Client, def, seed{1, "ann"}, runtime.WithID(fmt.Sprint("open", i)))
+		plan, err := fixture.NewPlan(b.Client, def, seed{1, "ann"}, fmt.Sprint("open", i))
 		require.NoError(t, err)
 		if plan.Partition.Index == 0 {
 			x.plan = plan
@@ -103,7 +104,7 @@ func newBusyRun(t *testing.T, b *enginetest.Bench) *busyRun {
 		}
 	}
 	for i := 0; ; i++ {
-		plan, err := runtime.NewPlan(b.Client, over, 1, runtime.WithID(fmt.Sprint("over", i)))
+		plan, err := fixture.NewPlan(b.Client, over, 1, fmt.Sprint("over", i))
 		require.NoError(t, err)
 		if plan.Partition.Index == 0 {
 			x.done = plan
@@ -119,7 +120,7 @@ func newBusyRun(t *testing.T, b *enginetest.Bench) *busyRun {
 		"answer": "suspended", "joined": "waiting_children", "blocked": "waiting_children",
 	})
 	require.NoError(t, setUp.Stop())
-	x.worker = b.Worker(t, x.handlers(), runtime.OnlyMessages(runtime.WorkerConfig{Lanes: []string{busyLane}, Concurrency: 1}))
+	x.worker = b.MessageWorker(t, x.handlers(), runtime.WorkerConfig{Lanes: []string{busyLane}, Concurrency: 1})
 	x.awaitStates(t, map[string]fabrictype.NodeState{"active": "active"})
 	fields, err := fixture.NodeFields(x.ctx, engine.ConnOf(b.Engine.Internal()), x.plan.ExecutionID("active"), "current_worker_instance_id")
 	require.NoError(t, err)

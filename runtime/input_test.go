@@ -330,7 +330,7 @@ func TestList(t *testing.T) {
 		require.NoError(t, err)
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
-		page, err = b.Client.ListRuns(ctx, runtime.RunQuery{Flow: "chain"}, "", runtime.MaxListed+1)
+		page, err = b.Client.ListRuns(ctx, runtime.RunQuery{Flow: "chain"}, "", 501)
 		require.NoError(t, err)
 		require.Len(t, page.Items, 12)
 		require.Equal(t, fabrictype.RunSucceeded, page.Items[11].State)

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/keeper"
 )
 
@@ -35,12 +34,6 @@ type KeeperConfig struct {
 	// use them when a dispatcher of another program serves the other joins. The others are left to keepers without the
 	// filter. Both default to "", which does not restrict it.
 	SiblingNamespace, SiblingTag, SiblingTagValue string
-
-	// libraryCheck is the interval of the checks that the server still has the library, for tests. Defaults to the
-	// interval of package engine.
-	libraryCheck time.Duration
-	// sweep is the longest time between two reads of a partition, for tests. Defaults by the kind of engine.
-	sweep time.Duration
 }
 
 const (
@@ -55,8 +48,6 @@ func (c KeeperConfig) resolve(in string) (keeper.Config, error) {
 	config := keeper.Config{
 		Lanes:            []enginecore.LaneID{keeper.DefaultLane},
 		RetainExecutions: cmp.Or(c.RetainExecutions, defaultRetainExecutions),
-		LibraryCheck:     cmp.Or(c.libraryCheck, engine.LibraryCheck),
-		Sweep:            c.sweep,
 		ReconcileEvery:   cmp.Or(c.ReconcileEvery, defaultReconcileEvery),
 		SiblingNamespace: c.SiblingNamespace, SiblingTag: c.SiblingTag, SiblingTagValue: c.SiblingTagValue,
 		Heartbeat: cmp.Or(c.HeartbeatInterval, defaultHeartbeatInterval),

@@ -33,7 +33,7 @@ func TestSilentServerDelaysItsPartitionsOnly(t *testing.T) {
 		addresses = append(addresses, networks[node].Addr())
 	}
 	cluster.Announce(t, addresses)
-	b := enginetest.Open(t, testserver.OnCluster, cluster.URL(), enginetest.NewPrefix(), runtime.RetryFor(time.Hour))
+	b := enginetest.Open(t, testserver.OnCluster, cluster.URL(), enginetest.NewPrefix(), enginetest.RetryFor(time.Hour))
 	core := engine.ConnOf(b.Engine.Internal())
 	serverOf := func(p keyspace.Partition) *testserver.Server { return cluster.Owner(t, cluster.SlotOf(t, p.Tag())) }
 	silent := serverOf(core.Partitioning().Of(keyspace.FlowFamily)[0])

@@ -242,7 +242,7 @@ func TestPartitionSetIsClaimed(t *testing.T) {
 		at := keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}
 		set, own := keys.LaneEligible(home, activity.DefaultLane), keys.LaneEligible(at, activity.DefaultLane)
 		require.NoError(t, client.Do(ctx, client.B().Rename().Key(set).Newkey(own).Build()).Error())
-		b.Worker(t, []activity.Handler{l.Work}, runtime.Sweeping(runtime.WorkerConfig{}, 100*time.Millisecond))
+		b.SweepingWorker(t, 100*time.Millisecond, []activity.Handler{l.Work})
 		b.Settle(t)
 		require.Len(t, l.Ran(), 1)
 	})

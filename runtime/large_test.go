@@ -90,7 +90,7 @@ func TestChainLatency(t *testing.T) {
 	enginetest.EachModeAlone(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := fixture.AddOne()
-		b.Worker(t, []activity.Handler{a}, runtime.OnlyMessages(runtime.WorkerConfig{}))
+		b.MessageWorker(t, []activity.Handler{a})
 		def := fixture.ChainOf(t, a, 10)
 		var took []time.Duration
 		for i := range 12 {

@@ -12,7 +12,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/lualib"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
-	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // A server that had lost its library got one of an older program, whose functions have the same names. A keeper of the
@@ -31,7 +30,7 @@ func TestKeeperReplacesAnOlderLibrary(t *testing.T) {
 			return version.Build
 		}
 		require.Equal(t, "1-abc", build())
-		b.Keeper(t, runtime.CheckLibraryEvery(20*time.Millisecond))
+		b.GuardingKeeper(t, 20*time.Millisecond)
 		enginetest.Eventually(t, func() string {
 			if have := build(); have != lualib.Build() {
 				return "the server has " + have

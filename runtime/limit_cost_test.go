@@ -27,7 +27,7 @@ func costAlone(ctx context.Context, t *testing.T, b *enginetest.Bench, a *activi
 	flow.Return(f, flow.Node(f, "only", a, f.Input()))
 	def, err := f.Build()
 	require.NoError(t, err)
-	worker := b.Worker(t, []activity.Handler{a}, runtime.OnlyMessages(runtime.WorkerConfig{Concurrency: 1}))
+	worker := b.MessageWorker(t, []activity.Handler{a}, runtime.WorkerConfig{Concurrency: 1})
 	each := func(n int) {
 		for i := range n {
 			run, err := runtime.Start(ctx, b.Client, def, i)

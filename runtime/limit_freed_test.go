@@ -39,7 +39,7 @@ func TestFreedPermitIsTakenAgain(t *testing.T) {
 			return n, nil
 		}, activity.Limit("seven", activity.LimitConfig{AtOnce: places}))
 		for range workers {
-			b.Worker(t, []activity.Handler{a}, runtime.OnlyMessages(runtime.WorkerConfig{Concurrency: slots}))
+			b.MessageWorker(t, []activity.Handler{a}, runtime.WorkerConfig{Concurrency: slots})
 		}
 		const most = places + rounds*(places+1)/2 // that a test may end
 		runs := fixture.StartAll(ctx, t, b.Client, fixture.Single(t, a), most+places)

@@ -73,8 +73,8 @@ func (x *lossy) start(t *testing.T, handlers []activity.Handler) {
 		time.Sleep(time.Hour) //nolint:forbidigo // by the virtual clock
 		return
 	}
-	x.Keeper(t, runtime.SweepingKeeper(x.keeperSweep))
-	x.Worker(t, handlers, runtime.Sweeping(runtime.WorkerConfig{}, x.workerSweep))
+	x.SweepingKeeper(t, x.keeperSweep)
+	x.SweepingWorker(t, x.workerSweep, handlers)
 	ctx := enginetest.Context(t)
 	client, channel := engine.ConnOf(x.Engine.Internal()).Client(), engine.ConnOf(x.Engine.Internal()).Keys().ChannelDue()
 	enginetest.Eventually(t, func() string {

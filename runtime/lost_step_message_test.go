@@ -95,7 +95,7 @@ func TestLostRerunSteps(t *testing.T) {
 		require.NoError(t, err)
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
-		plan, err := runtime.NewPlan(x.Client, def, 1, runtime.WithID(run.ID()))
+		plan, err := fixture.NewPlan(x.Client, def, 1, run.ID())
 		require.NoError(t, err)
 		call := enginerpc.RerunCall{Partition: plan.Partition, FlowID: plan.FlowID, RerunID: "x", Mode: "all", Actor: "me", Begin: true}
 		for _, n := range d.Nodes {

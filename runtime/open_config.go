@@ -102,10 +102,6 @@ type OpenConfig struct {
 
 	// Internal is for packages of this module; programs can do nothing with it, and it may change.
 	Internal enginelink.Handle
-
-	// retryFor is for how long a call is sent again before it fails, for tests. Defaults to the time of the
-	// connection.
-	retryFor time.Duration
 }
 
 // SentinelConfig configures connections to sentinels, where these differ from those to servers. Open refuses it for
@@ -122,8 +118,7 @@ type SentinelConfig struct {
 // settings are the fields of a config with defaults by which a session is connected.
 func (c OpenConfig) settings(link *enginelink.Link) engineurl.Settings {
 	return engineurl.Settings{
-		Prefix: c.Prefix, Partitions: c.Partitions, RetryFor: c.retryFor,
-		ReplaceForeignLibrary: c.ReplaceForeignLibrary, MustExist: c.MustExist,
+		Prefix: c.Prefix, Partitions: c.Partitions, ReplaceForeignLibrary: c.ReplaceForeignLibrary, MustExist: c.MustExist,
 		MaxWatches: c.MaxWatches, Secret: givenSecret(c.WaitpointSecret),
 		Credentials: c.Credentials, SentinelCredentials: c.Sentinel.Credentials,
 		ReplicationTimeout: cmp.Or(c.Replication.Timeout, defaultReplicationTimeout),

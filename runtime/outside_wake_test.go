@@ -175,7 +175,7 @@ func TestExecutionsOutsideRunsWakeWorkers(t *testing.T) {
 		up, down := f.create(0, f.later), f.create(0)
 		f.link(up, down)
 		b.Keeper(t)
-		b.Worker(t, []activity.Handler{f.handler()}, runtime.OnlyMessages(runtime.WorkerConfig{}))
+		b.MessageWorker(t, []activity.Handler{f.handler()})
 		fixture.Heard(f.ctx, t, b, "wake", 1)
 
 		id := f.create(0)

@@ -13,7 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -39,7 +41,7 @@ const (
 type trial struct {
 	sketch   *sketch
 	run      *runtime.Run[string]
-	plan     *runtime.RunPlan
+	plan     *submit.RunPlan
 	meddling meddling
 	touched  map[string]bool // nodes that an operator has ended
 	replayed bool            // some node was run again, which does not touch nodes that were skipped because of it
@@ -126,7 +128,7 @@ func (c *workerPool) newTrial(t *testing.T, ctx context.Context, r *rand.Rand, i
 	def, err := x.sketch.define("lab", c.lab.common, c.lab.rare)
 	require.NoError(t, err)
 	c.lab.add(id, x.sketch)
-	x.plan, err = runtime.NewPlan(c.bench.Client, def, []string{}, runtime.WithID(id))
+	x.plan, err = fixture.NewPlan(c.bench.Client, def, []string{}, id)
 	require.NoError(t, err)
 	x.run, err = runtime.Start(ctx, c.bench.Client, def, []string{}, runtime.WithID(id))
 	require.NoError(t, err)

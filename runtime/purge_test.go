@@ -107,7 +107,7 @@ func TestPurgeInParts(t *testing.T) {
 		require.NoError(t, err)
 		b.Settle(t)
 		require.NoError(t, worker.Stop())
-		plan, err := runtime.NewPlan(b.Client, defs["wide"], fixture.None{}, runtime.WithID("id"))
+		plan, err := fixture.NewPlan(b.Client, defs["wide"], fixture.None{}, "id")
 		require.NoError(t, err)
 
 		core := engine.ConnOf(b.Engine.Internal())
@@ -205,7 +205,7 @@ func BenchmarkPurge(b *testing.B) {
 			calls := 0
 			for b.Loop() {
 				b.StopTimer()
-				plan, err := runtime.NewPlan(bench.Client, def, fixture.None{}, runtime.WithID("fan"))
+				plan, err := fixture.NewPlan(bench.Client, def, fixture.None{}, "fan")
 				require.NoError(b, err)
 				run, err := runtime.Start(b.Context(), bench.Client, def, fixture.None{}, runtime.WithID("fan"))
 				require.NoError(b, err)

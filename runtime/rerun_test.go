@@ -423,7 +423,7 @@ func TestRerunOfAWideRun_IsContinuedByKeepers(t *testing.T) {
 				b.Settle(t)
 				d, err := run.Describe(ctx)
 				require.NoError(t, err)
-				plan, err := runtime.NewPlan(b.Client, def, fixture.None{}, runtime.WithID(run.ID()))
+				plan, err := fixture.NewPlan(b.Client, def, fixture.None{}, run.ID())
 				require.NoError(t, err)
 				call := enginerpc.RerunCall{Partition: plan.Partition, FlowID: plan.FlowID, RerunID: "x", Mode: "all", Actor: "me", Begin: true}
 				for _, n := range d.Nodes {

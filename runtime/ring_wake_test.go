@@ -41,7 +41,7 @@ func gather(ctx context.Context, t *testing.T, b *enginetest.Bench, count int, h
 	}()
 	fixture.Heard(ctx, t, b, "wake", 1)
 	for range count {
-		b.Worker(t, []activity.Handler{handler}, runtime.OnlyMessages(runtime.WorkerConfig{}))
+		b.MessageWorker(t, []activity.Handler{handler})
 	}
 	last, newcomer := make(map[string]int), 0
 	agree := func() bool {
@@ -144,7 +144,7 @@ func TestWakeRingHandsOn(t *testing.T) {
 			return n, nil
 		})
 		for range workers {
-			b.Worker(t, []activity.Handler{a}, runtime.OnlyMessages(runtime.WorkerConfig{Concurrency: 1}))
+			b.MessageWorker(t, []activity.Handler{a}, runtime.WorkerConfig{Concurrency: 1})
 		}
 		if !b.Contract() {
 			fixture.Heard(ctx, t, b, "rota", 1)

@@ -29,7 +29,7 @@ func TestActivityWithoutWorkerWaits(t *testing.T) {
 		require.NoError(t, err)
 		enginetest.Eventually(t, fixture.DescribedAs(ctx, run, "waiting", `no live worker serves activity `))
 
-		b.Worker(t, []activity.Handler{known}, runtime.OnlyMessages(runtime.WorkerConfig{}))
+		b.MessageWorker(t, []activity.Handler{known})
 		enginetest.Eventually(t, fixture.DescribedAs(ctx, run, "rate_limited", `no running worker knows activity "unknown"`))
 		other, err := runtime.Start(ctx, b.Client, fixture.ChainOf(t, known, 3), 1)
 		require.NoError(t, err)
@@ -37,7 +37,7 @@ func TestActivityWithoutWorkerWaits(t *testing.T) {
 		require.NoError(t, err, "a node that can run is not hidden")
 		require.Equal(t, 4, out)
 
-		b.Worker(t, []activity.Handler{unknown}, runtime.OnlyMessages(runtime.WorkerConfig{}))
+		b.MessageWorker(t, []activity.Handler{unknown})
 		out, err = run.Result(ctx)
 		require.NoError(t, err, "a new worker claims the nodes that waited for it")
 		require.Equal(t, -4, out)
@@ -50,11 +50,11 @@ func TestCapabilityWithoutWorkerWaits(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := fixture.AddOne()
-		b.Worker(t, []activity.Handler{a}, runtime.OnlyMessages(runtime.WorkerConfig{Capabilities: []string{"ssd"}}))
+		b.MessageWorker(t, []activity.Handler{a}, runtime.WorkerConfig{Capabilities: []string{"ssd"}})
 		run, err := runtime.Start(ctx, b.Client, fixture.Single(t, a, activity.Capabilities("gpu", "ssd")), 4)
 		require.NoError(t, err)
 		enginetest.Eventually(t, fixture.DescribedAs(ctx, run, "rate_limited", "no running worker offers: gpu"))
-		b.Worker(t, []activity.Handler{a}, runtime.OnlyMessages(runtime.WorkerConfig{Capabilities: []string{"ssd", "gpu", "gpu"}}))
+		b.MessageWorker(t, []activity.Handler{a}, runtime.WorkerConfig{Capabilities: []string{"ssd", "gpu", "gpu"}})
 		_, err = run.Result(ctx)
 		require.NoError(t, err, "a new worker claims the nodes that waited for it")
 		b.Settle(t)

@@ -112,7 +112,7 @@ func (s severalLimits) test(t *testing.T, b *enginetest.Bench) {
 	}, s.limits...)
 	def := s.flow(t, hold, executions)
 	for range 2 {
-		b.Worker(t, def.Handlers(), runtime.OnlyMessages(runtime.WorkerConfig{Concurrency: 10}))
+		b.MessageWorker(t, def.Handlers(), runtime.WorkerConfig{Concurrency: 10})
 	}
 	run, err := runtime.Start(ctx, b.Client, def, make([]int, executions))
 	require.NoError(t, err)

@@ -21,6 +21,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -30,11 +31,11 @@ import (
 )
 
 // plansInPartition are plans of runs that are in one partition.
-func plansInPartition[In, Out any](t *testing.T, b *enginetest.Bench, def *flow.Definition[In, Out], inputs ...In) []*runtime.RunPlan {
+func plansInPartition[In, Out any](t *testing.T, b *enginetest.Bench, def *flow.Definition[In, Out], inputs ...In) []*submit.RunPlan {
 	t.Helper()
-	var plans []*runtime.RunPlan
+	var plans []*submit.RunPlan
 	for i := 0; len(plans) < len(inputs); i++ {
-		plan, err := runtime.NewPlan(b.Client, def, inputs[len(plans)], runtime.WithID(fmt.Sprintf("run-%06d", i)))
+		plan, err := fixture.NewPlan(b.Client, def, inputs[len(plans)], fmt.Sprintf("run-%06d", i))
 		require.NoError(t, err)
 		if len(plans) == 0 || plan.Partition == plans[0].Partition {
 			plans = append(plans, plan)
@@ -49,7 +50,7 @@ var (
 )
 
 // recordsOf returns the keys of a run and their values, with names in place of ids, and without times.
-func recordsOf(t *testing.T, b *enginetest.Bench, plan *runtime.RunPlan, def *flow.Definition[int, int]) []string {
+func recordsOf(t *testing.T, b *enginetest.Bench, plan *submit.RunPlan, def *flow.Definition[int, int]) []string {
 	t.Helper()
 	ctx := enginetest.Context(t)
 	client := engine.ConnOf(b.Engine.Internal()).Client()
@@ -124,10 +125,10 @@ func TestStartsTogether_StoreTheRecordsOfSingleStarts(t *testing.T) {
 		ctx := enginetest.Context(t)
 		def, handlers := fixture.SmallFlow(t)
 		plans := plansInPartition(t, b, def, 7, 7, 7)
-		existed, err := runtime.SubmitAlone(ctx, b.Client, plans[0])
+		existed, err := fixture.SubmitAlone(ctx, b.Client, plans[0])
 		require.NoError(t, err)
 		require.False(t, existed)
-		codes, err := runtime.SubmitTogether(ctx, b.Client, plans[1:]...)
+		codes, err := fixture.SubmitTogether(ctx, b.Client, plans[1:]...)
 		require.NoError(t, err)
 		require.Equal(t, []string{"OK", "OK"}, codes)
 		alone := recordsOf(t, b, plans[0], def)
@@ -137,12 +138,12 @@ func TestStartsTogether_StoreTheRecordsOfSingleStarts(t *testing.T) {
 
 		tagged := plansInPartition(t, b, def, 7, 7, 7, 7, 7, 7)[3:]
 		for i, owner := range []string{"a", "a", "b"} {
-			tagged[i], err = runtime.NewPlan(b.Client, def, 7, runtime.WithID(tagged[i].Run), runtime.WithTag("own.er", owner), runtime.WithTag("team.name", "own"))
+			tagged[i], err = fixture.NewTaggedPlan(b.Client, def, 7, tagged[i].Run, map[string]string{"own.er": owner, "team.name": "own"})
 			require.NoError(t, err)
 		}
-		_, err = runtime.SubmitAlone(ctx, b.Client, tagged[0])
+		_, err = fixture.SubmitAlone(ctx, b.Client, tagged[0])
 		require.NoError(t, err)
-		codes, err = runtime.SubmitTogether(ctx, b.Client, tagged[1:]...)
+		codes, err = fixture.SubmitTogether(ctx, b.Client, tagged[1:]...)
 		require.NoError(t, err)
 		require.Equal(t, []string{"OK", "OK"}, codes)
 		assert.Equal(t, recordsOf(t, b, tagged[0], def), recordsOf(t, b, tagged[1], def))
@@ -188,9 +189,9 @@ func TestStartsTogether_StoreTheEdgesOfSingleStarts(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		plans := plansInPartition(t, b, def, 7, 7, 7, 7)
-		_, err := runtime.SubmitAlone(ctx, b.Client, plans[0])
+		_, err := fixture.SubmitAlone(ctx, b.Client, plans[0])
 		require.NoError(t, err)
-		codes, err := runtime.SubmitTogether(ctx, b.Client, plans[1], plans[2], plans[1], plans[3])
+		codes, err := fixture.SubmitTogether(ctx, b.Client, plans[1], plans[2], plans[1], plans[3])
 		require.NoError(t, err)
 		require.Equal(t, []string{"OK", "OK", "ALREADY_SATISFIED", "OK"}, codes)
 		alone := recordsOf(t, b, plans[0], def)
@@ -218,15 +219,15 @@ func TestStartsTogether_HaveTheirOutcomes(t *testing.T) {
 		ctx := enginetest.Context(t)
 		def, _ := fixture.SmallFlow(t)
 		plans := plansInPartition(t, b, def, 1, 2, 3, 4)
-		_, err := runtime.SubmitAlone(ctx, b.Client, plans[1])
+		_, err := fixture.SubmitAlone(ctx, b.Client, plans[1])
 		require.NoError(t, err)
-		other, err := runtime.NewPlan(b.Client, def, 99, runtime.WithID(plans[2].Run))
+		other, err := fixture.NewPlan(b.Client, def, 99, plans[2].Run)
 		require.NoError(t, err)
 
-		codes, err := runtime.SubmitTogether(ctx, b.Client, plans[0], plans[1], plans[2], plans[2], other, plans[3])
+		codes, err := fixture.SubmitTogether(ctx, b.Client, plans[0], plans[1], plans[2], plans[2], other, plans[3])
 		require.NoError(t, err)
 		assert.Equal(t, []string{"OK", "ALREADY_SATISFIED", "OK", "ALREADY_SATISFIED", "flow_id_conflict", "OK"}, codes)
-		codes, err = runtime.SubmitTogether(ctx, b.Client, plans...)
+		codes, err = fixture.SubmitTogether(ctx, b.Client, plans...)
 		require.NoError(t, err)
 		assert.Equal(t, slices.Repeat([]string{"ALREADY_SATISFIED"}, 4), codes)
 		b.Check(t, invariant.AnyTime)
@@ -290,7 +291,7 @@ func TestStarts_EndWithTheirContexts(t *testing.T) {
 		p := proxy.Start(t, server.Addr())
 		far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), b.Prefix)
 		plans := plansInPartition(t, b, def, slices.Repeat([]int{5}, 8)...)
-		start := func(ctx context.Context, plan *runtime.RunPlan) error {
+		start := func(ctx context.Context, plan *submit.RunPlan) error {
 			_, err := runtime.Start(ctx, far.Client, def, 5, runtime.WithID(plan.Run))
 			return err
 		}
@@ -332,14 +333,14 @@ func TestRecordsOfLaterRuns(t *testing.T) {
 		conn := engine.ConnOf(b.Engine.Internal())
 		client, keys, last := conn.Client(), conn.Keys(), int64(0)
 		for i := range 4 {
-			plan, err := runtime.NewPlan(b.Client, def, i, runtime.WithID(fmt.Sprintf("later-%d", i)))
+			plan, err := fixture.NewPlan(b.Client, def, i, fmt.Sprintf("later-%d", i))
 			require.NoError(t, err)
 			require.Eventually(t, func() bool {
 				now, err := client.Do(ctx, client.B().Time().Build()).AsIntSlice()
 				require.NoError(t, err)
 				return now[0]*1000+now[1]/1000 > last
 			}, enginetest.Patience, time.Millisecond)
-			_, err = runtime.SubmitAlone(ctx, b.Client, plan)
+			_, err = fixture.SubmitAlone(ctx, b.Client, plan)
 			require.NoError(t, err)
 			run, err := client.Do(ctx, client.B().Hgetall().Key(keys.FlowCore(plan.Partition, plan.FlowID)).Build()).AsStrMap()
 			require.NoError(t, err)
@@ -381,7 +382,7 @@ func TestStartsTogether_EnterQueuesOfTheirKeys(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		for _, def := range defs {
-			codes, err := runtime.SubmitTogether(ctx, b.Client, plansInPartition(t, b, def, orders...)...)
+			codes, err := fixture.SubmitTogether(ctx, b.Client, plansInPartition(t, b, def, orders...)...)
 			require.NoError(t, err)
 			require.Equal(t, slices.Repeat([]string{"OK"}, len(orders)), codes)
 			b.Check(t, invariant.AnyTime)

@@ -38,7 +38,7 @@ func TestStopReleases(t *testing.T) {
 		run, err := runtime.Start(ctx, b.Client, fixture.Single(t, a), 3)
 		require.NoError(t, err)
 		for range 3 {
-			w := b.Worker(t, []activity.Handler{a}, runtime.OnlyMessages(runtime.WorkerConfig{Grace: -1}))
+			w := b.MessageWorker(t, []activity.Handler{a}, runtime.WorkerConfig{Grace: -1})
 			<-begun
 			require.NoError(t, w.Stop())
 			require.ErrorIs(t, <-causes, runtime.ErrStopping)

@@ -188,7 +188,7 @@ func TestBrokenConnectionFailsNoAttempt(t *testing.T) {
 		server := testserver.Shared(t, kind)
 		p := proxy.Start(t, server.Addr())
 		b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix())
-		far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), b.Prefix, runtime.RetryFor(time.Nanosecond))
+		far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), b.Prefix, enginetest.RetryFor(time.Nanosecond))
 		def := largeTalk(t)
 		var mu sync.Mutex
 		left := breaks
@@ -250,7 +250,7 @@ func TestLostRepliesOfASuspension(t *testing.T) {
 		server := testserver.Shared(t, kind)
 		p := proxy.Start(t, server.Addr())
 		b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix())
-		far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), b.Prefix, runtime.RetryFor(time.Nanosecond))
+		far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), b.Prefix, enginetest.RetryFor(time.Nanosecond))
 		resumed := make(chan struct{})
 		var calls atomic.Int32
 		p.Intercept(func(chunk []byte) proxy.Fate {

@@ -86,7 +86,7 @@ func TestWakeIsPassedOn(t *testing.T) {
 			return n + 1, nil
 		})
 		for range workers {
-			b.Worker(t, []activity.Handler{root, a, sum}, runtime.OnlyMessages(runtime.WorkerConfig{Concurrency: 1}))
+			b.MessageWorker(t, []activity.Handler{root, a, sum}, runtime.WorkerConfig{Concurrency: 1})
 		}
 		f := flow.New[int, int]("barrier")
 		first := flow.Node(f, "root", root, f.Input())

@@ -50,7 +50,7 @@ func NewWorker(e *Engine, config WorkerConfig) (*Worker, error) {
 	if config.OnRunFailed != nil {
 		call := func(ctx context.Context, f *submit.RunFailure) error { return config.OnRunFailed(ctx, newRunError(f)) }
 		name := cmp.Or(config.Name, defaultWorkerName)
-		made.onFailure, err = failurehook.New(e.session, name, w.Instance, config.failureHold, call)
+		made.onFailure, err = failurehook.New(e.session, name, w.Instance, call)
 		if err != nil {
 			return nil, fmt.Errorf("worker: OnRunFailed: %w", err)
 		}

@@ -88,13 +88,6 @@ type WorkerConfig struct {
 	// then waits for a keeper made by NewKeeper or a keeper of other workers. A worker that sees no keeper logs
 	// keeper.missing. Defaults to false.
 	NoKeeper bool
-
-	// failureHold is how long a worker keeps OnRunFailed without renewal, for tests. Defaults to the time of package
-	// failurehook.
-	failureHold time.Duration
-	// sweep is the interval at which the worker searches for work without a message, for tests. Defaults by the kind of
-	// engine.
-	sweep time.Duration
 }
 
 // LogConfig bounds the lines that a worker stores of the logs of its activities. The zero value suits most programs.
@@ -140,7 +133,7 @@ func (c WorkerConfig) resolve(in string) (worker.Config, error) {
 		return worker.Config{}, err
 	}
 	config := worker.Config{
-		ID: c.Name, Slots: c.Concurrency, Lanes: slices.Clone(c.Lanes), Lease: c.Lease, Grace: c.Grace, Sweep: c.sweep,
+		ID: c.Name, Slots: c.Concurrency, Lanes: slices.Clone(c.Lanes), Lease: c.Lease, Grace: c.Grace,
 		Capabilities: slices.Compact(slices.Sorted(slices.Values(c.Capabilities))), Keeperless: c.NoKeeper,
 		Through: c.ClaimThrough != nil, ManualRenewal: c.ManualRenewal,
 		Kinds: slices.Compact(slices.Sorted(slices.Values(c.TaskKinds))), Logs: logConfig(c.Logs),

@@ -49,6 +49,8 @@ type Session struct {
 	Logger    *slog.Logger
 	Logged    *observe.RepeatLimiter // wrapped by Logger
 	Telemetry *observe.Telemetry
+	// Intervals are times that workers and keepers read when they are made.
+	Intervals Intervals
 	// Propagators carry values of the contexts of starts to activities.
 	Propagators []Propagator
 	// closed ends with Close.
@@ -56,6 +58,18 @@ type Session struct {
 	end    context.CancelFunc
 	// Keeper is the keeper that the workers of the session share. It is set before the first worker or keeper is made.
 	Keeper sharedKeeper
+}
+
+// Intervals replace default times of workers and keepers; 0 keeps the default. Tests set them.
+type Intervals struct {
+	// WorkerSweep is the time between two searches of a worker for work that no message announced.
+	WorkerSweep time.Duration
+	// KeeperSweep is the longest time between two ticks of a partition that a keeper owns.
+	KeeperSweep time.Duration
+	// LibraryCheck is the time between two checks of the server's library by a keeper.
+	LibraryCheck time.Duration
+	// FailureHold is how long a worker holds OnRunFailed without renewal.
+	FailureHold time.Duration
 }
 
 // sharedKeeper is the keeper that the workers of an engine share.

@@ -4,6 +4,7 @@ package enginelink
 
 import (
 	"net"
+	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
 )
@@ -20,6 +21,8 @@ type Link struct {
 	// Quiet means that no message is ever lost while a connection lasts, so that workers and keepers rely on messages
 	// alone. Defaults to false: they also sweep, rarely.
 	Quiet bool
+	// RetryFor bounds how long a call is sent again before it fails. Defaults to the time of package enginerpc.
+	RetryFor time.Duration
 }
 
 // Handle carries a link to a runtime.OpenConfig; programs can do nothing with it. The zero value has none.

@@ -16,9 +16,7 @@ import (
 type Settings struct {
 	Prefix string
 	// Partitions is the number of flow partitions of a new deployment; 0 is the default of the kind of engine.
-	Partitions int
-	// RetryFor is for how long a call is sent again before it fails; 0 is the default of the connection.
-	RetryFor                         time.Duration
+	Partitions                       int
 	ReplaceForeignLibrary, MustExist bool
 	MaxWatches                       int
 	Secret                           *engine.WaitpointSecret // nil for a random one
@@ -41,14 +39,14 @@ const (
 // error, the caller must close the session.
 func (t *Target) Connect(ctx context.Context, s *engine.Session, o Settings) error {
 	c := engine.Connection{
-		Prefix: o.Prefix, Partitions: keyspace.Partitioning{Flow: o.Partitions}, RetryFor: o.RetryFor,
+		Prefix: o.Prefix, Partitions: keyspace.Partitioning{Flow: o.Partitions},
 		ReplaceForeignLibrary: o.ReplaceForeignLibrary, ContractOnly: t.Contract,
 		ReplicationTimeout: o.ReplicationTimeout,
 		Client:             t.Option, Watches: o.MaxWatches, Secret: o.Secret,
 		Logins: t.Logins(o.Credentials, o.SentinelCredentials),
 	}
 	if o.Link != nil {
-		c.Wrap = o.Link.Wrap
+		c.Wrap, c.RetryFor = o.Link.Wrap, o.Link.RetryFor
 	}
 	if t.Embedded {
 		if err := t.openEmbedded(ctx, s, o); err != nil {

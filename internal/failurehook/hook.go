@@ -1,6 +1,7 @@
 package failurehook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,21 +53,19 @@ type Hook struct {
 // Function is called for each failure. When it returns an error, it is called again.
 type Function func(context.Context, *submit.RunFailure) error
 
-// New returns the hook of a worker, which may hold it for a time without renewal; 0 is the default. The error is
-// [engine.ErrNotInContract] for an engine without a feed.
-func New(
-	s *engine.Session, name string, holder enginecore.WorkerInstanceID, hold time.Duration, call Function,
-) (*Hook, error) {
+// New returns the hook of a worker. The error is [engine.ErrNotInContract] for an engine without a feed.
+func New(s *engine.Session, name string, holder enginecore.WorkerInstanceID, call Function) (*Hook, error) {
 	if _, err := s.Library("the feed of all runs"); err != nil {
 		return nil, err
 	}
-	if hold == 0 {
-		hold = holdTime
-		if s.Quiet {
-			hold = quietHoldTime
-		}
+	hold := holdTime
+	if s.Quiet {
+		hold = quietHoldTime
 	}
-	return &Hook{session: s, submitter: submit.NewSubmitter(s), name: name, holder: holder, call: call, hold: hold}, nil
+	return &Hook{
+		session: s, submitter: submit.NewSubmitter(s), name: name, holder: holder, call: call,
+		hold: cmp.Or(s.Intervals.FailureHold, hold),
+	}, nil
 }
 
 // Run holds the hook whenever no other worker does, until ctx ends. It may be called once.

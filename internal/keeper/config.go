@@ -18,10 +18,6 @@ type Config struct {
 	// RetainExecutions is how long executions outside managed flows are kept after their end; negative keeps them for
 	// ever.
 	RetainExecutions time.Duration
-	// LibraryCheck is the interval of the checks that the server still has the library.
-	LibraryCheck time.Duration
-	// Sweep is the longest time between two ticks of an owned partition, for tests. Defaults by the kind of engine.
-	Sweep time.Duration
 	// ReconcileEvery is the interval at which the keeper begins to reconcile the indexes of a partition.
 	ReconcileEvery time.Duration
 	// SiblingNamespace, SiblingTag and SiblingTagValue select the joins of other programs' flows whose upstreams the
@@ -49,8 +45,8 @@ const (
 // sweepEvery returns the longest time between two ticks of an owned partition.
 func (m *maintainer) sweepEvery() time.Duration {
 	switch {
-	case m.Sweep > 0:
-		return m.Sweep
+	case m.intervals.KeeperSweep > 0:
+		return m.intervals.KeeperSweep
 	case m.Session.Quiet:
 		return quietSweep
 	case m.Session.Backend.PollEvery() > 0: // other programs publish no messages

@@ -84,7 +84,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	defer k.Session.Keeper.Yield()()
 	var running sync.WaitGroup
 	running.Go(func() { k.announce(ctx) })
-	running.Go(func() { k.Session.GuardLibrary(ctx, k.LibraryCheck) })
+	running.Go(func() { k.Session.GuardLibrary(ctx, cmp.Or(k.intervals.LibraryCheck, engine.LibraryCheck)) })
 	k.work(ctx)
 	running.Wait()
 	if err := k.Session.ServedErr(ctx); err != nil {

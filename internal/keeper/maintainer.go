@@ -18,7 +18,8 @@ import (
 // keeper that they need.
 type maintainer struct {
 	Config
-	Session *engine.Session
+	Session   *engine.Session
+	intervals engine.Intervals
 	// maintenance makes the maintenance calls of the library; nil in contract mode, where the scanners of the server do
 	// that work.
 	maintenance engine.Library
@@ -26,7 +27,7 @@ type maintainer struct {
 }
 
 func newMaintainer(s *engine.Session, config Config) *maintainer {
-	m := &maintainer{Config: config, Session: s, quotas: admission.Admitter{Session: s}}
+	m := &maintainer{Config: config, Session: s, intervals: s.Intervals, quotas: admission.Admitter{Session: s}}
 	m.maintenance, _ = s.Library("maintenance")
 	return m
 }

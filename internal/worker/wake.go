@@ -47,7 +47,7 @@ func (r *Run) listen(ctx context.Context) {
 	}
 	channels = append(channels, orders)
 	subscribed := func() {
-		if r.worker.config.Sweep == 0 {
+		if r.worker.sweep == 0 {
 			r.leases.RenewSoon()
 		}
 		r.Background.Start(func() { r.reportPresence(ctx) })
@@ -221,8 +221,8 @@ func (r *Run) pollLoop(ctx context.Context, every time.Duration) {
 
 // sweepEvery returns the interval of sweeps of a worker without peers.
 func (r *Run) sweepEvery() time.Duration {
-	if r.worker.config.Sweep > 0 {
-		return r.worker.config.Sweep
+	if r.worker.sweep > 0 {
+		return r.worker.sweep
 	}
 	if r.Session.Client.Mode() == rueidis.ClientModeCluster {
 		return clusterSweep

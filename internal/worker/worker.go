@@ -32,7 +32,10 @@ type Worker struct {
 	config   Config
 	Instance enginecore.WorkerInstanceID
 	// Counts are the counters that metrics report.
-	Counts   Counts
+	Counts Counts
+	// sweep is the interval at which the worker sweeps all shards if it has no peers; 0 chooses by the kind of engine.
+	// A worker with a set interval does not renew leases ahead of time either: its tests count calls.
+	sweep    time.Duration
 	liveness observe.Liveness
 	// resting is set while the worker checks the engine less often, because it has been idle for a while.
 	resting atomic.Bool
@@ -73,9 +76,6 @@ type Config struct {
 	// Granter issues the grants by which the worker claims; used only if Through is set.
 	Granter func(context.Context, enginecore.GrantRequest) (enginecore.Grant, error)
 	Through bool // claim by grants of Granter only
-	// Sweep is the interval at which the worker sweeps all shards if it has no peers; 0 chooses by the kind of engine.
-	// A worker with a configured interval does not renew leases ahead of time either: its tests count calls.
-	Sweep time.Duration
 	// Kinds are the kinds of executions that callers of Next get; with any, the worker runs no functions.
 	Kinds []string
 	// ManualRenewal leaves the renewal of leases to the callers of Next.
@@ -90,7 +90,7 @@ type Config struct {
 func New(s *engine.Session, config Config) *Worker {
 	w := &Worker{
 		session: s, config: config, Instance: engine.NewWorkerInstance(config.ID, config.About.Build),
-		handlers: make(map[string]activity.Handler),
+		handlers: make(map[string]activity.Handler), sweep: s.Intervals.WorkerSweep,
 	}
 	if len(config.Kinds) > 0 {
 		w.handover = held.NewHandover(config.Slots)

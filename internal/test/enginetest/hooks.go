@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/enginelink"
 	"github.com/flowfabric/flowfabric-go/internal/keeper"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -37,6 +38,59 @@ func LookForKeepersEvery(tb testing.TB, e *runtime.Engine, d time.Duration) {
 func HoldWatches(tb testing.TB, e *runtime.Engine, d time.Duration) {
 	tb.Helper()
 	session(tb, e).Watches.Held = d
+}
+
+// MessageWorker is Worker for one that for an hour acts on messages only: it neither sweeps nor renews leases before. A
+// test with it needs no bound of time: work that is not announced does not happen within the test.
+func (b *Bench) MessageWorker(tb testing.TB, handlers []activity.Handler, config ...runtime.WorkerConfig) *Running {
+	tb.Helper()
+	c := atMostOne(tb, config)
+	c.Lease = time.Hour
+	defer b.set(tb, engine.Intervals{WorkerSweep: time.Hour})()
+	return b.Worker(tb, handlers, c)
+}
+
+// SweepingWorker is Worker for one that searches for work at an interval, also without messages.
+func (b *Bench) SweepingWorker(tb testing.TB, every time.Duration, handlers []activity.Handler) *Running {
+	tb.Helper()
+	defer b.set(tb, engine.Intervals{WorkerSweep: every})()
+	return b.Worker(tb, handlers)
+}
+
+// FailureWorker is Worker for one that holds OnRunFailed for so long without renewal.
+func (b *Bench) FailureWorker(
+	tb testing.TB, hold time.Duration, handlers []activity.Handler, config runtime.WorkerConfig,
+) *Running {
+	tb.Helper()
+	defer b.set(tb, engine.Intervals{FailureHold: hold})()
+	return b.Worker(tb, handlers, config)
+}
+
+// SweepingKeeper is Keeper for one that reads each of its partitions at an interval, also without messages.
+func (b *Bench) SweepingKeeper(tb testing.TB, every time.Duration) *Running {
+	tb.Helper()
+	defer b.set(tb, engine.Intervals{KeeperSweep: every})()
+	return b.Keeper(tb)
+}
+
+// GuardingKeeper is Keeper for one that checks the server's library at an interval.
+func (b *Bench) GuardingKeeper(tb testing.TB, every time.Duration) *Running {
+	tb.Helper()
+	defer b.set(tb, engine.Intervals{LibraryCheck: every})()
+	return b.Keeper(tb)
+}
+
+// set sets the intervals of the workers and keepers that are made before reset is called.
+func (b *Bench) set(tb testing.TB, i engine.Intervals) (reset func()) {
+	tb.Helper()
+	s := session(tb, b.Engine)
+	s.Intervals = i
+	return func() { s.Intervals = engine.Intervals{} }
+}
+
+// RetryFor is the config of an engine whose calls are sent again for d before they fail.
+func RetryFor(d time.Duration) runtime.OpenConfig {
+	return runtime.OpenConfig{Internal: enginelink.HandleOf(&enginelink.Link{RetryFor: d})}
 }
 
 // KeepersSeen returns the number of keepers that are connected, and false when it is unknown.

@@ -423,7 +423,7 @@ var mayImport = map[string][]string{
 	"internal/test/...": {
 		"internal/errorcode", "internal/keyspace", "internal/lualib",
 		"fabrictype", "contract",
-		"internal/engine", "internal/keeper",
+		"internal/engine", "internal/keeper", "internal/submit",
 		"activity", "admin", "enginecore", "enginecore/embedded", "flow", "internal/enginelink", "internal/enginerpc",
 		"internal/test/...", "runtime",
 	},
