@@ -45,7 +45,7 @@ var longest = []string{
 // implementation, disturb servers, or measure.
 var slow = []string{
 	"admin/archive", "admin/backup", "admin/move", "bench", "codegen", "enginecore/embedded/internal/aof", "examples/...",
-	"contract/internal/modetest", "internal/keycopy", "internal/test/...", "runtime/...",
+	"contract/internal/modetest", "internal/keycopy", "internal/test/...",
 }
 
 // ofSources are the packages whose tests read sources and pages. No engine changes their result.
