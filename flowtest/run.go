@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"regexp"
 	"strconv"
@@ -18,6 +19,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
+	"github.com/flowfabric/flowfabric-go/flowtest/runcheck"
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginelink"
@@ -330,5 +332,18 @@ func (l *logTail) show(tb testing.TB) {
 	defer l.mu.Unlock()
 	if len(l.lines) > 0 {
 		tb.Logf("flowtest: the engine's log ends with:\n%s", strings.Join(l.lines, "\n"))
+	}
+}
+
+// CheckRuns fails the test for each run that a program could not continue: the gate before a deploy. The runs come from
+// a file that runcheck.Export has written, read by runcheck.Read, or are the open ones of an engine, by runcheck.Open.
+// It needs no engine, so the test need not be one of Run.
+func CheckRuns(t testing.TB, program runcheck.Program, runs iter.Seq2[*runtime.RunDescription, error]) {
+	t.Helper()
+	for problem, err := range program.Check(runs) {
+		if err != nil {
+			t.Fatalf("flowtest: %v", err)
+		}
+		t.Errorf("flowtest: %s", problem)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/google/uuid"
@@ -369,4 +370,16 @@ func (m *mover) cancel(ctx context.Context) error {
 		return err
 	}
 	return m.reopen(ctx)
+}
+
+// missingDirectory reports whether a URL names a directory without an engine, which Run would create.
+func missingDirectory(ctx context.Context, url string) (bool, error) {
+	data, err := engineurl.OpenData(ctx, url, engineurl.ReadCopy)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return false, data.Close()
 }

@@ -30,7 +30,8 @@ var namedErrors = []namedError{
 // errorsOfCalls are those that a call which waits for a run returns of itself. Found in the failure of a node they must
 // not be taken for that.
 var errorsOfCalls = []error{
-	ErrInvalid, ErrNotFound, ErrRunNotFound, ErrRunFailed, ErrRunCancelled, ErrRunExpired, ErrNoResult, enginecore.ErrUnavailable,
+	ErrInvalid, ErrNotFound, ErrRunNotFound, ErrRunFailed, ErrRunCancelled, ErrRunExpired, ErrNoResult,
+	enginecore.ErrUnavailable,
 	enginecore.ErrFull, enginecore.ErrClosed, enginecore.ErrOutcomeUnknown, enginecore.ErrUnauthorized,
 	context.Canceled, context.DeadlineExceeded,
 }

@@ -1,8 +1,6 @@
 package engine
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // Errorf returns err with the operation on the run: "cancel run r of flow f: err".
 func (r *Run) Errorf(doing string, err error) error {

@@ -45,7 +45,9 @@ func (r *Reader) addAttempts(ctx context.Context, d *Description) error {
 // addNodeAttempts adds the attempts of one node, from its last events, without reading the events of other nodes.
 func (r *Reader) addNodeAttempts(ctx context.Context, store engine.Library, n *fabrictype.Node) error {
 	var events []enginerpc.FlowEvent
-	call := enginerpc.ReadNodeEventsCall{Partition: r.Run.Partition, FlowID: r.Run.FlowID, Node: n.Name, Limit: eventsPage}
+	call := enginerpc.ReadNodeEventsCall{
+		Partition: r.Run.Partition, FlowID: r.Run.FlowID, Node: n.Name, Limit: eventsPage,
+	}
 	for {
 		reply, err := store.ReadNodeEvents(ctx, call)
 		if err != nil {

@@ -242,7 +242,8 @@ func (r *Reader) explainUnserved(ctx context.Context, d *Description) error {
 				continue
 			}
 			for _, n := range waiting[some[i]] {
-				n.Waiting = explain.Unserved(n.Waiting, n.Activity, n.Lane, seen, engine.ReadWorkerAbout(seen.About).Host)
+				host := engine.ReadWorkerAbout(seen.About).Host
+				n.Waiting = explain.Unserved(n.Waiting, n.Activity, n.Lane, seen, host)
 			}
 		}
 	}

@@ -3,12 +3,14 @@ package submit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // namesPerCall bounds the runs whose names one round trip reads.
@@ -47,3 +49,14 @@ func ReadRunNames(
 
 // firstNode is the cursor that reads a run from its first node on, without its definition.
 const firstNode = "0"
+
+// LocateRun finds where the engine keeps a run of the session's namespace. It sends nothing, and the run need not
+// exist. Its error matches [engine.ErrInvalid] for an id that no run can have.
+func LocateRun(s *engine.Session, flow, run string) (engine.Run, error) {
+	if err := CheckRunID(run); err != nil {
+		return engine.Run{}, fmt.Errorf("flow %s: %w", flow, err)
+	}
+	id := keyspace.FlowIDFor(s.Namespace, flow, run)
+	partition, err := s.Core.FlowPartition(id)
+	return engine.Run{Flow: flow, ID: run, FlowID: id, Partition: partition}, err
+}

@@ -13,10 +13,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
+	"golang.org/x/time/rate"
 
 	"github.com/flowfabric/flowfabric-go/internal/serverstore"
 )
@@ -373,4 +375,38 @@ func (o *OIDC) Logout(w http.ResponseWriter, r *http.Request) {
 
 func (o *OIDC) warn(ctx context.Context, message string, err error) {
 	o.config.Logger.WarnContext(ctx, message, "event", "server.login_failed", "issuer", o.config.Issuer, "error", err)
+}
+
+const (
+	// keysEvery is the time between two requests for the keys of a provider; keysAtOnce is the number of further
+	// requests. Each ID token with an unknown key needs a request, also a forged one.
+	keysEvery  = 10 * time.Second
+	keysAtOnce = 2
+	// discoveryPause is the time after which a provider that did not answer is queried again.
+	discoveryPause = 5 * time.Second
+)
+
+// errKeysFresh is the error of a request for keys that were read a short while ago.
+var errKeysFresh = errors.New("the keys of the provider were read a short while ago")
+
+// boundedKeys bounds the requests for the keys of a provider. Others pass.
+type boundedKeys struct {
+	next  http.RoundTripper
+	url   atomic.Pointer[string]
+	again *rate.Limiter
+}
+
+func newBoundedKeys(next http.RoundTripper) *boundedKeys {
+	if next == nil {
+		next = http.DefaultTransport
+	}
+	return &boundedKeys{next: next, again: rate.NewLimiter(rate.Every(keysEvery), keysAtOnce)}
+}
+
+// RoundTrip implements http.RoundTripper.
+func (b *boundedKeys) RoundTrip(r *http.Request) (*http.Response, error) {
+	if url := b.url.Load(); url != nil && r.URL.String() == *url && !b.again.Allow() {
+		return nil, errKeysFresh
+	}
+	return b.next.RoundTrip(r)
 }

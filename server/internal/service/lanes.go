@@ -47,3 +47,17 @@ func (s *Service) PauseActivity(ctx context.Context, in *httpapi.ActivityReasonI
 func (s *Service) ResumeActivity(ctx context.Context, in *httpapi.ActivityInput) (*httpapi.Empty, error) {
 	return done(s.as(ctx).Activity(in.Activity).Resume(ctx))
 }
+
+// ListWorkers implements httpapi.ListWorkers.
+func (s *Service) ListWorkers(ctx context.Context, _ *httpapi.Empty) (*fabrictype.Page[fabrictype.Worker], error) {
+	workers, err := s.client.Workers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return whole(workers), nil
+}
+
+// DrainWorker implements httpapi.DrainWorker.
+func (s *Service) DrainWorker(ctx context.Context, in *httpapi.WorkerInput) (*httpapi.Empty, error) {
+	return done(s.as(ctx).DrainWorker(ctx, in.Worker))
+}

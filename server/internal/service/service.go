@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"log/slog"
 	"time"
@@ -136,4 +137,11 @@ func done(err error) (*httpapi.Empty, error) {
 		return nil, err
 	}
 	return &httpapi.Empty{}, nil
+}
+
+// faultAt returns an error about one part of the body.
+func faultAt(pointer, format string, args ...any) error {
+	return &fabrictype.ValueError{
+		Subject: "request", Faults: []fabrictype.ValueFault{{Pointer: pointer, Message: fmt.Sprintf(format, args...)}},
+	}
 }

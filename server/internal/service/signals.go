@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"unicode/utf8"
 
 	"github.com/flowfabric/flowfabric-go/activity"
@@ -117,3 +118,26 @@ func (s *Service) ListSignals(ctx context.Context, in *httpapi.WaitInput) (
 
 // isJSON reports whether a stored value can be part of a reply as it is. Readers would change invalid UTF-8.
 func isJSON(value []byte) bool { return json.Valid(value) && utf8.Valid(value) }
+
+// answer is a signal to the wait with an id.
+type answer struct {
+	wait   runtime.WaitName
+	id     string
+	signal runtime.Signal
+}
+
+// answer delivers a signal to a wait that is open, and records it in the audit log before.
+func (s *Service) answer(ctx context.Context, name httpapi.RunName, a answer) (*fabrictype.SignalResult, error) {
+	_, w, err := s.wait(ctx, httpapi.WaitName{RunName: name, Wait: a.id})
+	switch {
+	case err != nil:
+		return nil, err
+	case w.Flow != name.Flow || w.Run != name.Run || w.Node != a.wait.Node || w.Step != a.wait.Step:
+		return nil, fmt.Errorf("%w: %q is not of %s", ErrWaitNotFound, a.id, a.wait)
+	case w.State == fabrictype.WaitClosed:
+		return &fabrictype.SignalResult{Outcome: fabrictype.SignalClosed}, nil
+	}
+	run := s.client.Run(name.Flow, name.Run)
+	return replied(answered(w.Flow, w.Run, w.Node, &a.signal).Send(ctx, s.client.Internal(),
+		func() (fabrictype.SignalResult, error) { return run.SignalWait(ctx, a.wait, a.signal) }))
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/internal/serverstore"
+	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
@@ -102,4 +103,55 @@ func allowedBy(t serverstore.Token) string {
 		detail += " until " + t.ExpiresAt.Format(time.RFC3339)
 	}
 	return detail
+}
+
+// RotateSecrets implements httpapi.RotateSecrets.
+func (s *Service) RotateSecrets(ctx context.Context, in *httpapi.RotateSecretsInput) (*api.RotatedSecrets, error) {
+	r, err := s.engine.RotateSecrets(ctx, graceOf(in.Body.Grace), runtime.WithActor(login.From(ctx).Name))
+	if err != nil {
+		return nil, err
+	}
+	return &api.RotatedSecrets{Rotated: r.Rotated + r.Unchanged, Failed: len(r.Failed)}, nil
+}
+
+// graceOf returns the grace of a rotation, a day by default.
+func graceOf(d fabrictype.Duration) time.Duration {
+	if d.Duration == 0 {
+		return 24 * time.Hour
+	}
+	return d.Duration
+}
+
+// ListSessions implements httpapi.ListSessions.
+func (s *Service) ListSessions(
+	ctx context.Context, in *httpapi.ListSessionsInput,
+) (*fabrictype.Page[api.Session], error) {
+	sessions, next, err := s.store.Sessions(ctx, in.Principal, in.Cursor, in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	out := &fabrictype.Page[api.Session]{Items: make([]api.Session, len(sessions)), Next: next}
+	for i, session := range sessions {
+		out.Items[i] = sessionOf(session)
+	}
+	return out, nil
+}
+
+func sessionOf(s serverstore.Session) api.Session {
+	return api.Session{
+		ID: s.ID, Principal: s.Principal, Login: s.Login, Groups: s.Groups, CreatedAt: s.CreatedAt,
+		ExpiresAt: s.ExpiresAt,
+	}
+}
+
+// DeleteSession implements httpapi.DeleteSession. The entry of the audit log has whose session it was.
+func (s *Service) DeleteSession(ctx context.Context, in *httpapi.SessionInput) (*httpapi.Empty, error) {
+	session, err := s.store.Session(ctx, in.Session)
+	if err != nil {
+		return nil, err
+	}
+	detail := "session " + session.ID + ", by " + session.Login
+	return done(s.audited(ctx, auditlink.DeleteSession, session.Principal, detail, func() error {
+		return s.store.RemoveSession(ctx, session.ID)
+	}))
 }

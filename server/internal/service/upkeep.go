@@ -47,3 +47,11 @@ func (s *Service) RunKeeperTask(ctx context.Context, in *httpapi.KeeperTaskInput
 		Repaired:  r.Repaired, Took: fabrictype.Duration{Duration: r.Took},
 	}, nil
 }
+
+// GetServer implements httpapi.GetServer.
+func (s *Service) GetServer(ctx context.Context, _ *httpapi.Empty) (*api.ServerInfo, error) {
+	who := login.From(ctx)
+	out := s.info
+	out.Principal = api.Principal{Name: who.Name, Login: string(who.Kind), Rights: who.Rights, Flows: who.Flows}
+	return &out, nil
+}
