@@ -19,8 +19,6 @@ var ErrRunQueued = enginecore.ErrRunQueued
 
 // Bounds of the policies of keys.
 const (
-	// maxKey is the longest key of runs, in bytes.
-	maxKey = 256
 	// maxAtOnce is the most open runs of a key.
 	maxAtOnce = 1000
 	// maxThrottle is the most starts that a window of a throttle counts, and maxWindows the most windows of one.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/answer"
 	"github.com/flowfabric/flowfabric-go/internal/catalogue"
@@ -31,7 +30,7 @@ type clientState struct {
 	// answers checks the payloads of signals.
 	answers answer.Checker
 	// singles are the flows of activities that Do has run.
-	singles singleFlows
+	singles submit.SingleFlows
 	// published are flows that were started by their names.
 	published catalogue.Cache
 }
@@ -79,14 +78,6 @@ func (c *Client) ready(ctx context.Context) error {
 	return checkContext(ctx)
 }
 
-// checkContext returns an error for a nil context.
-func checkContext(ctx context.Context) error {
-	if ctx == nil {
-		return errNoContext
-	}
-	return nil
-}
-
 // made returns an error unless NewClient has returned the client and neither it nor the engine is closed.
 func (c *Client) made() error {
 	switch {
@@ -110,12 +101,4 @@ func library(ctx context.Context, c *Client, construct string) (engine.Library, 
 		return nil, err
 	}
 	return c.session.Library(construct)
-}
-
-// usable returns the fault of a missing client or definition.
-func usable[In, Out any](c *Client, def *flow.Definition[In, Out]) error {
-	if err := c.made(); err != nil {
-		return err
-	}
-	return checkDefinition(def)
 }

@@ -28,6 +28,14 @@ var (
 
 var errNoContext = invalid("the context is nil")
 
+// checkContext returns an error for a nil context.
+func checkContext(ctx context.Context) error {
+	if ctx == nil {
+		return errNoContext
+	}
+	return nil
+}
+
 // made returns an error unless Open has returned the engine, which may be closed by now.
 func (e *Engine) made() error {
 	switch {

@@ -189,3 +189,29 @@ func checkDeadline(limit *time.Duration) error {
 	}
 	return nil
 }
+
+// maxStartDelay is how far ahead a start may be.
+const maxStartDelay = 10 * 366 * 24 * time.Hour
+
+// StartAt makes the run start at a time, to the millisecond by the engine's clock. The run exists at once: it is listed
+// and described, with RunDescription.StartsAt, and can be cancelled, paused, given another priority, or moved by
+// RunRef.MoveStart. Nothing of it runs before; deadlines, and delays of nodes, count from then on. A time that is over
+// is now. It may be ten years ahead.
+//
+// When Start returns a run that exists, its time does not change.
+func StartAt(t time.Time) StartOption {
+	return startFunc(func(c *startConfig) { c.StartAt = t })
+}
+
+// StartAfter is StartAt for a time from now on, by the clock of this program.
+func StartAfter(d time.Duration) StartOption {
+	return startFunc(func(c *startConfig) { c.StartAt = time.Now().Add(d) })
+}
+
+// checkStartAt returns the fault of the time of a start.
+func checkStartAt(t time.Time) error {
+	if !t.IsZero() && time.Until(t) > maxStartDelay {
+		return invalid("start at %s: must be within 10 years", t.UTC().Format(time.RFC3339))
+	}
+	return nil
+}

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
@@ -118,6 +120,14 @@ func Attach[In, Out any](ref *RunRef, def *flow.Definition[In, Out]) (*Run[Out],
 	return &Run[Out]{RunRef: ref, decode: def.DecodeResult, existed: true}, nil
 }
 
+// usable returns the fault of a missing client or definition.
+func usable[In, Out any](c *Client, def *flow.Definition[In, Out]) error {
+	if err := c.made(); err != nil {
+		return err
+	}
+	return checkDefinition(def)
+}
+
 // checkDefinition reports the fault of a definition that Build did not return.
 func checkDefinition[In, Out any](def *flow.Definition[In, Out]) error {
 	switch {
@@ -167,4 +177,32 @@ func (r *Run[Out]) Result(ctx context.Context) (Out, error) {
 		return zero, fmt.Errorf("run %s of flow %s: result: %w", r.id, r.flow, err)
 	}
 	return out, nil
+}
+
+// interceptedResult is Result through the interceptors.
+func (r *Run[Out]) interceptedResult(ctx context.Context) (out Out, err error) {
+	err = r.intercept(ctx, interceptor.Result, "", func(ctx context.Context, ref *RunRef) (err error) {
+		out, err = (&Run[Out]{RunRef: ref, decode: r.decode, existed: r.existed}).Result(ctx)
+		return err
+	})
+	return out, err
+}
+
+// Do runs one activity as a run, without a flow: it starts a run of a flow with the activity as its only node. Flow and
+// node have the name of the activity, so Client.Run(a.Name(), id) refers to the run, and lists, limits, retries, waits
+// and everything else apply as to any run. It takes the options of Start and returns its errors, and an error that
+// matches activity.ErrInvalid for an invalid activity. An activity of activity.Declare will do: a worker runs it.
+//
+// A flow of your own with the name of the activity shares its run ids.
+func Do[In, Out any](
+	ctx context.Context, c *Client, a *activity.Activity[In, Out], in In, opts ...StartOption,
+) (*Run[Out], error) {
+	if err := c.made(); err != nil {
+		return nil, fmt.Errorf("run activity: %w", err)
+	}
+	def, err := submit.SingleFlow(&c.singles, a)
+	if err != nil {
+		return nil, fmt.Errorf("run activity %s: %w", a.Name(), err)
+	}
+	return Start(ctx, c, def, in, opts...)
 }

@@ -266,3 +266,108 @@ func (r *RunRef) purge(ctx context.Context, closedAt time.Time) error {
 		return r.client.submitter.Purge(ctx, r.flow, r.id, r.flowID, r.partition, closedAt)
 	})
 }
+
+// ErrRunStarted means that the time of the start of a run is over, or that it never had one.
+var ErrRunStarted = runcontrol.ErrRunStarted
+
+// MoveStart moves the start of a run that has not started, and its deadline with it: to another time, or to now when
+// that is over or zero. The error wraps ErrRunStarted when it has started, ErrRunQueued for one in a queue, ErrInvalid
+// for a time more than ten years ahead, ErrNotFound, ErrOver, or in contract mode ErrNotInContract. A run with
+// more than 256 roots is moved in several steps: repeat the call after another error.
+func (r *RunRef) MoveStart(ctx context.Context, t time.Time) error {
+	if r.isIntercepted() {
+		return r.intercept(ctx, interceptor.MoveStart, "", func(ctx context.Context, r *RunRef) error {
+			return r.MoveStart(ctx, t)
+		})
+	}
+	if err := r.ready(ctx); err != nil {
+		return err
+	}
+	if err := r.moveStart(ctx, t); err != nil {
+		return r.errorf("move the start of", err)
+	}
+	return nil
+}
+
+func (r *RunRef) moveStart(ctx context.Context, t time.Time) error {
+	if err := checkStartAt(t); err != nil {
+		return err
+	}
+	core, err := library(ctx, r.client, "starting runs later")
+	if err != nil {
+		return err
+	}
+	entry := r.auditEntry(auditlink.MoveStart, "")
+	entry.Detail = "to " + t.UTC().Format(time.RFC3339Nano)
+	return r.client.audited(ctx, entry, func(ctx context.Context) error {
+		return runcontrol.MoveStart(ctx, core, r.at(), t)
+	})
+}
+
+// ErrNotSleeping is returned by MoveTimer and SkipTimer for a node that does not sleep: it has not begun to, or its
+// time is over.
+var ErrNotSleeping = runcontrol.ErrNotSleeping
+
+// maxTimer is how far ahead a timer may be moved.
+const maxTimer = 10 * 366 * 24 * time.Hour
+
+// MoveTimer moves the time until which a node sleeps: a node of flow.Sleep or flow.Until, or one whose function is in
+// activity.Sleep. A time that is over ends the sleep at once. The change is atomic, and recorded in the audit log and
+// the events of the run. To move a timer of a child run, use the RunRef of that run.
+//
+// The error wraps ErrNotSleeping, ErrInvalid for the zero time and a time more than ten years ahead,
+// ErrNotFound, or in contract mode ErrNotInContract.
+func (r *RunRef) MoveTimer(ctx context.Context, node string, to time.Time) error {
+	var err error
+	switch {
+	case to.IsZero():
+		err = invalid("the zero time; SkipTimer ends a timer")
+	case time.Until(to) > maxTimer:
+		err = invalid("%s: must be within 10 years", to.UTC().Format(time.RFC3339))
+	}
+	return r.moveTimer(ctx, node, interceptor.MoveTimer, to, err)
+}
+
+// SkipTimer ends the sleep of a node as if its time had come. Everything else is as with MoveTimer.
+func (r *RunRef) SkipTimer(ctx context.Context, node string) error {
+	return r.moveTimer(ctx, node, interceptor.SkipTimer, time.Time{}, nil)
+}
+
+// moveTimer moves a timer, or ends it when the time is zero, unless that is known to be wrong.
+func (r *RunRef) moveTimer(
+	ctx context.Context, node string, operation interceptor.Operation, to time.Time, fault error,
+) error {
+	if r.isIntercepted() {
+		return r.intercept(ctx, operation, node, func(ctx context.Context, r *RunRef) error {
+			return r.moveTimer(ctx, node, operation, to, fault)
+		})
+	}
+	if err := r.ready(ctx); err != nil {
+		return err
+	}
+	doing, action := "move the timer of node "+node+" of", auditlink.MoveTimer
+	if operation == interceptor.SkipTimer {
+		doing, action = "skip the timer of node "+node+" of", auditlink.SkipTimer
+	}
+	if fault != nil {
+		return r.errorf(doing, fault)
+	}
+	store, err := r.client.session.Library("timers")
+	if err != nil {
+		return r.errorf(doing, err)
+	}
+	if err := engine.CheckText("actor", r.client.actor, engine.MaxActor); err != nil {
+		return r.errorf(doing, err)
+	}
+	entry := r.auditEntry(action, node)
+	if !to.IsZero() {
+		entry.Detail = "to " + to.UTC().Format(time.RFC3339Nano)
+	}
+	err = r.client.audited(ctx, entry, func(ctx context.Context) error {
+		return runcontrol.MoveTimer(ctx, r.client.session, store, r.at(), node, to, r.client.actorName())
+	})
+	if err != nil {
+		return r.errorf(doing, err)
+	}
+	return nil
+}

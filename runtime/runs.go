@@ -57,6 +57,9 @@ const (
 // maxQueryText is the most bytes of RunQuery.Text: that is how long a run id is.
 const maxQueryText = 256
 
+// maxKey is the longest key of runs, in bytes.
+const maxKey = 256
+
 // byEnd reports whether the runs are wanted in the order of their ends.
 func (q RunQuery) byEnd() bool {
 	return q.hasFinished() || q.Sort == lastEndedFirst || q.Sort == firstEndedFirst

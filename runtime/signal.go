@@ -3,10 +3,13 @@ package runtime
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/answer"
+	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
 // Signal is a message to a waitpoint.
@@ -64,4 +67,144 @@ func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (fa
 	}
 	signal := answer.Signal(s)
 	return answer.Audited(ctx, c.session, c.actor, w.Flow, w.Run, w.Node, &signal, send)
+}
+
+// interceptedSignal is Signal through the interceptors.
+func (c *Client) interceptedSignal(
+	ctx context.Context, token activity.Token, s Signal,
+) (result fabrictype.SignalResult, err error) {
+	call := interceptor.ClientCall{Operation: interceptor.Signal}
+	err = c.intercept(ctx, call, func(ctx context.Context) (err error) {
+		result, err = c.plain().Signal(ctx, token, s)
+		return err
+	})
+	return result, err
+}
+
+// interceptedSignalWait is SignalWait through the interceptors.
+func (r *RunRef) interceptedSignalWait(
+	ctx context.Context, w WaitName, s Signal,
+) (result fabrictype.SignalResult, err error) {
+	err = r.intercept(ctx, interceptor.Signal, w.Node, func(ctx context.Context, r *RunRef) (err error) {
+		result, err = r.SignalWait(ctx, w, s)
+		return err
+	})
+	return result, err
+}
+
+// WaitName names a wait of a run, whether it is open, over, or has not begun.
+type WaitName struct {
+	// Node is the waitpoint node, or the node whose activity waits.
+	Node string
+	// Step is the name of the wait in the activity, as Waitpoint.Step has it; empty for a waitpoint node.
+	Step string
+}
+
+// String returns the node, and the step after a slash.
+func (w WaitName) String() string {
+	if w.Step == "" {
+		return w.Node
+	}
+	return w.Node + "/" + w.Step
+}
+
+// SignalWait delivers a signal to a wait of the run by its name, without a token: for programs of the run's own
+// service, which need not know whether the wait has begun. The signal of a client with an actor (Client.As) is in the
+// audit log. A signal that comes before the wait is kept (SignalAccepted), also while the function continues as new,
+// and may end the wait when it begins. A wait that early signals have decided takes no further ones (SignalClosed): a
+// waitpoint node at once; for a function, only its wait defines how many it needs, so the surplus is kept for the next
+// wait of that name after activity.ContinueAsNew. A node that ended without having waited takes none (SignalClosed).
+// After a rerun, the signal goes to the latest wait of that name.
+//
+// The error wraps ErrNotFound for the run or the node, ErrInvalid for a node that does not wait in that way, an error
+// of Client.Signal, or in contract mode ErrNotInContract. Nothing has changed then. The call is one atomic step; a wait
+// with a schema (activity.AnswerSchema) takes a second one.
+func (r *RunRef) SignalWait(ctx context.Context, w WaitName, s Signal) (fabrictype.SignalResult, error) {
+	if r.isIntercepted() {
+		return r.interceptedSignalWait(ctx, w, s)
+	}
+	if err := r.ready(ctx); err != nil {
+		return fabrictype.SignalResult{}, err
+	}
+	signal := answer.Signal(s)
+	send := func(ctx context.Context) (fabrictype.SignalResult, error) { return r.signalWait(ctx, w, signal) }
+	var result fabrictype.SignalResult
+	var err error
+	if actor := r.client.actor; actor != "" {
+		result, err = answer.Audited(ctx, r.client.session, actor, r.flow, r.id, w.Node, &signal, send)
+	} else {
+		result, err = send(ctx)
+	}
+	if err != nil {
+		return fabrictype.SignalResult{}, r.errorf(fmt.Sprintf("signal %q to %s of", s.Name, w), err)
+	}
+	return result, nil
+}
+
+func (r *RunRef) signalWait(ctx context.Context, w WaitName, s answer.Signal) (fabrictype.SignalResult, error) {
+	store, err := library(ctx, r.client, "signals by name")
+	if err != nil {
+		return fabrictype.SignalResult{}, err
+	}
+	return r.client.answers.SendToNode(ctx, r.client.session, store, r.at(), w.Node, w.Step, s)
+}
+
+// WithSignal delivers a signal to a wait of the run, and starts the run if none exists with the id of WithID: both in
+// one atomic step, so that no signal is lost between two calls, and none starts a second run. Use it for runs that
+// gather messages: the first message starts the run of its order, the others join it.
+//
+// Start signals a run that exists whatever its input and graph are, and also for a program with another definition; a
+// run that is over takes no signal (SignalClosed), and no other one is started. Run.SignalResult has the result, as
+// RunRef.SignalWait returns it. Without WithID each call starts a run. The signal of a client with an actor (Client.As)
+// is in the audit log.
+//
+// The error of Start may then be one of RunRef.SignalWait. If it is about a run that exists, that run is unchanged. A
+// new run is not started if its signal is refused. In contract mode the error wraps ErrNotInContract. WithSignal does
+// not go with StartMany, WithKey, WithThrottle and WithDebounce.
+func WithSignal(w WaitName, s Signal) StartOption {
+	return startFunc(func(c *startConfig) { c.signal = &startSignal{w, s} })
+}
+
+// refuse returns an error for a start that cannot deliver a signal.
+func (s *startSignal) refuse() error {
+	if s == nil {
+		return nil
+	}
+	return invalid("WithSignal is an option of Start, not of StartMany")
+}
+
+// SignalResult returns the result of the signal that WithSignal delivered; the zero value for a run that was started
+// without.
+func (r *Run[Out]) SignalResult() fabrictype.SignalResult {
+	if r == nil || r.signalled == nil {
+		return fabrictype.SignalResult{}
+	}
+	return *r.signalled
+}
+
+// startOrSignal starts a run with a signal, or signals the run that exists.
+func startOrSignal[Out any](
+	ctx context.Context, c *Client, plan *submit.RunPlan, to *startSignal, decode func([]byte) (Out, error),
+) (*Run[Out], error) {
+	w, s := to.wait, answer.Signal(to.signal)
+	var existed bool
+	send := func(ctx context.Context) (result fabrictype.SignalResult, err error) {
+		if _, err := library(ctx, c, "signals by name"); err != nil {
+			return result, err
+		}
+		existed, result, err = c.answers.StartOrSignal(ctx, plan, w.Node, w.Step, s, c.submit)
+		return result, err
+	}
+	var result fabrictype.SignalResult
+	var err error
+	if c.actor != "" {
+		result, err = answer.Audited(ctx, c.session, plan.Creator, plan.Flow, plan.Run, w.Node, &s, send)
+	} else {
+		result, err = send(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("signal %q to %s of run %s of flow %s: %w", s.Name, w, plan.Run, plan.Flow, err)
+	}
+	ref := &RunRef{client: c, flow: plan.Flow, id: plan.Run, flowID: plan.FlowID, partition: plan.Partition}
+	return &Run[Out]{RunRef: ref, decode: decode, existed: existed, signalled: &result}, nil
 }

@@ -12,7 +12,9 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
@@ -301,4 +303,38 @@ func (c *CompiledCache) Get(def Definition) (*CompiledFlow, error) {
 	}
 	c.byHash[hash] = cachedFlow{def, compiled}
 	return compiled, nil
+}
+
+// SingleFlows keeps the definitions of flows that have one activity, by the activity. The zero value is empty. It is
+// safe for concurrent use.
+type SingleFlows struct {
+	mu         sync.Mutex
+	byActivity map[activity.Handler]any
+}
+
+// SingleFlow returns the flow with an activity as its only node. There is room for as many as in a cache of compiled
+// flows.
+func SingleFlow[In, Out any](s *SingleFlows, a *activity.Activity[In, Out]) (*flow.Definition[In, Out], error) {
+	s.mu.Lock()
+	known, _ := s.byActivity[a].(*flow.Definition[In, Out])
+	s.mu.Unlock()
+	if known != nil {
+		return known, nil
+	}
+	if err := a.Err(); err != nil {
+		return nil, err
+	}
+	f := flow.New[In, Out](a.Name(), flow.WithCodec(a.Codec()))
+	flow.Return(f, flow.Node(f, a.Name(), a, f.Input()))
+	def, err := f.Build()
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byActivity == nil || len(s.byActivity) >= MaxCompiled {
+		s.byActivity = make(map[activity.Handler]any)
+	}
+	s.byActivity[a] = def
+	return def, nil
 }

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
@@ -119,34 +118,19 @@ func (c *Client) submitMany(ctx context.Context, plans []*submit.RunPlan) []subm
 	return outcomes
 }
 
-// interceptedResult is Result through the interceptors.
-func (r *Run[Out]) interceptedResult(ctx context.Context) (out Out, err error) {
-	err = r.intercept(ctx, interceptor.Result, "", func(ctx context.Context, ref *RunRef) (err error) {
-		out, err = (&Run[Out]{RunRef: ref, decode: r.decode, existed: r.existed}).Result(ctx)
-		return err
-	})
-	return out, err
-}
-
-// interceptedSignal is Signal through the interceptors.
-func (c *Client) interceptedSignal(
-	ctx context.Context, token activity.Token, s Signal,
-) (result fabrictype.SignalResult, err error) {
-	call := interceptor.ClientCall{Operation: interceptor.Signal}
-	err = c.intercept(ctx, call, func(ctx context.Context) (err error) {
-		result, err = c.plain().Signal(ctx, token, s)
-		return err
-	})
-	return result, err
-}
-
-// interceptedSignalWait is SignalWait through the interceptors.
-func (r *RunRef) interceptedSignalWait(
-	ctx context.Context, w WaitName, s Signal,
-) (result fabrictype.SignalResult, err error) {
-	err = r.intercept(ctx, interceptor.Signal, w.Node, func(ctx context.Context, r *RunRef) (err error) {
-		result, err = r.SignalWait(ctx, w, s)
-		return err
-	})
-	return result, err
+// intercepted returns how a worker runs functions; nil if it has no interceptors.
+func intercepted(list []interceptor.Activity) func(context.Context, activity.Handler, []byte) ([]byte, error) {
+	if len(list) == 0 {
+		return nil
+	}
+	return func(ctx context.Context, handler activity.Handler, input []byte) ([]byte, error) {
+		run := func(ctx context.Context, call *interceptor.ActivityCall) ([]byte, error) {
+			return handler.Invoke(ctx, call.Input)
+		}
+		for i := len(list) - 1; i >= 0; i-- {
+			run = list[i](run)
+		}
+		info, _ := activity.Info(ctx)
+		return run(ctx, &interceptor.ActivityCall{Info: info, Input: input})
+	}
 }
