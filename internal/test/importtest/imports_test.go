@@ -243,6 +243,7 @@ var mayImport = map[string][]string{
 	// Contract mode: its backend is above the rooms that it shares with the whole library. No room imports it.
 	"contract":                       {"contract/internal/backend", "internal/engine"},
 	"contract/internal/contracttest": {},
+	"contract/internal/modetest":     {},
 	"contract/internal/backend": {
 		"contract/internal/backend/execution", "contract/internal/backend/flows", "contract/internal/backend/keeper",
 		"contract/internal/backend/link", "contract/internal/backend/runs", "contract/internal/backend/signals",
