@@ -90,10 +90,6 @@ func (c *Client) checkStart(flow *submit.CompiledFlow, opts []StartOption) (star
 	if err := config.CheckID(); err != nil {
 		faults = append(faults, fmt.Errorf("flow %s: %w", flow.Graph.Name, err))
 	}
-	if config.fork != nil {
-		faults = append(faults, invalid("flow %s: start: ForkFrom, ForkInput and ForkResult are options of RunRef.Fork",
-			flow.Graph.Name))
-	}
 	for _, fault := range config.checkArrival() {
 		faults = append(faults, fmt.Errorf("flow %s: start: %w", flow.Graph.Name, fault))
 	}

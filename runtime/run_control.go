@@ -267,11 +267,8 @@ func (r *RunRef) purge(ctx context.Context, closedAt time.Time) error {
 	})
 }
 
-// ErrRunStarted means that the time of the start of a run is over, or that it never had one.
-var ErrRunStarted = runcontrol.ErrRunStarted
-
 // MoveStart moves the start of a run that has not started, and its deadline with it: to another time, or to now when
-// that is over or zero. The error wraps ErrRunStarted when it has started, ErrRunQueued for one in a queue, ErrInvalid
+// that is over or zero. The error wraps ErrOver when it has started, ErrRunQueued for one in a queue, ErrInvalid
 // for a time more than ten years ahead, ErrNotFound, ErrOver, or in contract mode ErrNotInContract. A run with
 // more than 256 roots is moved in several steps: repeat the call after another error.
 func (r *RunRef) MoveStart(ctx context.Context, t time.Time) error {
@@ -304,10 +301,6 @@ func (r *RunRef) moveStart(ctx context.Context, t time.Time) error {
 	})
 }
 
-// ErrNotSleeping is returned by MoveTimer and SkipTimer for a node that does not sleep: it has not begun to, or its
-// time is over.
-var ErrNotSleeping = runcontrol.ErrNotSleeping
-
 // maxTimer is how far ahead a timer may be moved.
 const maxTimer = 10 * 366 * 24 * time.Hour
 
@@ -315,7 +308,7 @@ const maxTimer = 10 * 366 * 24 * time.Hour
 // activity.Sleep. A time that is over ends the sleep at once. The change is atomic, and recorded in the audit log and
 // the events of the run. To move a timer of a child run, use the RunRef of that run.
 //
-// The error wraps ErrNotSleeping, ErrInvalid for the zero time and a time more than ten years ahead,
+// The error wraps ErrOver, ErrInvalid for the zero time and a time more than ten years ahead,
 // ErrNotFound, or in contract mode ErrNotInContract.
 func (r *RunRef) MoveTimer(ctx context.Context, node string, to time.Time) error {
 	var err error

@@ -28,7 +28,7 @@ import (
 func TestContractDelayedSignal(t *testing.T) {
 	anyContract(t, func(t *testing.T, x *outside) {
 		failuresAreWanted(t, x)
-		_, err := x.operator.RotateSecret(x.ctx, runtime.WaitpointSecret{KID: "k1", Hex: "00112233445566778899aabbccddeeff"}, time.Hour)
+		_, err := x.operator.RotateSecret(x.ctx, enginecore.WaitpointSecret{KID: "k1", Hex: "00112233445566778899aabbccddeeff"}, time.Hour)
 		require.NoError(t, err)
 		id := x.create("of a program", "")
 		w, err := x.suspend(x.program.Claim(id, 0))

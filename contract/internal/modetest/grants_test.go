@@ -39,7 +39,7 @@ func TestContractReclaimGrants(t *testing.T) {
 	anyContract(t, func(t *testing.T, x *outside) {
 		x.Keeper(t)
 		holder := fixture.NewHolder(t, x.Bench, runtime.WorkerConfig{})
-		issuer := enginetest.NewGrantIssuer(t, x.Engine)
+		issuer := x.Engine
 		for _, isRevoked := range []bool{false, true} {
 			id := x.create("work", "")
 			if isRevoked {
@@ -78,7 +78,7 @@ func TestContractClaimThrough(t *testing.T) {
 		x.lease(lost, 5*time.Millisecond)
 		add := fixture.AddOne()
 		x.Worker(t, []activity.Handler{add}, runtime.WorkerConfig{
-			ClaimThrough: enginetest.NewGrantIssuer(t, x.Engine),
+			ClaimThrough: x.Engine.ClaimForWorker,
 		})
 		run, err := runtime.Start(x.ctx, x.Client, fixture.ChainOf(t, add, 4), 1)
 		require.NoError(t, err)

@@ -16,7 +16,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/recordstate"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
-	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // These tests show the entries that remain in a library when a call names a state that has changed since its caller
@@ -43,7 +42,7 @@ func (x *outside) partitionOf(id enginecore.ExecutionID) keyspace.Partition {
 // waitpoint stays active with the reference library.
 func TestCancel_RacingWithASuspension(t *testing.T) {
 	anyContract(t, func(t *testing.T, x *outside) {
-		_, err := x.operator.RotateSecret(x.ctx, runtime.WaitpointSecret{KID: "k1", Hex: "00112233445566778899aabbccddeeff"}, time.Hour)
+		_, err := x.operator.RotateSecret(x.ctx, enginecore.WaitpointSecret{KID: "k1", Hex: "00112233445566778899aabbccddeeff"}, time.Hour)
 		require.NoError(t, err)
 		id := x.create("of a program", "")
 		wait, err := x.suspend(x.program.Claim(id, 0))
@@ -87,8 +86,8 @@ func TestCancel_RacingWithAClaim(t *testing.T) {
 	})
 }
 
-// An edge that is applied to a blocked execution makes it wait for its upstream. The list of those that wait for a budget
-// keeps its entry with the reference library; keepers pass over it.
+// An edge that is applied to a blocked execution makes it wait for its upstream. The list of those that wait for a
+// budget keeps its entry with the reference library; keepers pass over it.
 func TestEdgeToABlockedExecution(t *testing.T) {
 	anyContract(t, func(t *testing.T, x *outside) {
 		up, down := x.create("of a program", ""), x.create("of a program", "")

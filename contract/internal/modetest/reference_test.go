@@ -87,7 +87,7 @@ func (x *outside) suspend(c enginetest.Claimed) (enginerpc.SuspendExecutionReply
 // contract.
 func TestContractWaitsEnd(t *testing.T) {
 	anyContract(t, func(t *testing.T, x *outside) {
-		_, err := x.operator.RotateSecret(x.ctx, runtime.WaitpointSecret{KID: "k1", Hex: "00112233445566778899aabbccddeeff"}, time.Hour)
+		_, err := x.operator.RotateSecret(x.ctx, enginecore.WaitpointSecret{KID: "k1", Hex: "00112233445566778899aabbccddeeff"}, time.Hour)
 		require.NoError(t, err)
 		wait := func() (enginecore.ExecutionID, enginerpc.SuspendExecutionReply) {
 			id := x.create("of a program", "")
@@ -155,9 +155,9 @@ func TestContractStream(t *testing.T) {
 func TestContractWorkerCapabilities(t *testing.T) {
 	anyContract(t, func(t *testing.T, x *outside) {
 		id := x.create("pass", `{"routing_requirements":{"required_capabilities":["gpu"]}}`)
-		s := enginetest.NewGrantIssuer(t, x.Engine)
+		s := x.Engine
 		_, err := s.ClaimForWorker(x.ctx, fixture.RequestFor("weak"))
-		require.ErrorIs(t, err, runtime.ErrNoGrant)
+		require.ErrorIs(t, err, enginecore.ErrNoGrant)
 		require.Equal(t, fabrictype.NodeRateLimited, x.execution(id).State)
 		keys, client := x.core.Keys(), x.core.Client()
 		workers := func() []string {
@@ -191,12 +191,12 @@ func TestContractRateQuota(t *testing.T) {
 				FieldValue("quota_policy_id", string(quota)).Build()).Error())
 			ids = append(ids, id)
 		}
-		s := enginetest.NewGrantIssuer(t, x.Engine)
+		s := x.Engine
 		_, err = s.ClaimForWorker(x.ctx, fixture.RequestFor("w"))
 		require.NoError(t, err)
 		// The head of the lane may be the execution that is already granted.
 		_, err = s.ClaimForWorker(x.ctx, fixture.RequestFor("w"))
-		require.ErrorIs(t, err, runtime.ErrNoGrant)
+		require.ErrorIs(t, err, enginecore.ErrNoGrant)
 		blocked := 0
 		for _, id := range ids {
 			if e := x.execution(id); e.Blocking == "waiting_for_quota" {

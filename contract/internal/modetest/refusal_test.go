@@ -91,10 +91,10 @@ func TestContractRefusesOperations(t *testing.T) {
 	}
 	for _, operations["schedules"] = range b.Client.Schedules(ctx) {
 	}
-	_, operations["a later start"] = runtime.Start(ctx, b.Client, fixture.ChainOf(t, fixture.AddOne(), 1), 1, runtime.StartAfter(time.Hour))
+	_, operations["a later start"] = runtime.Start(ctx, b.Client, fixture.ChainOf(t, fixture.AddOne(), 1), 1, runtime.StartAt(time.Now().Add(time.Hour)))
 	_, operations["feed"] = b.Client.Feed(ctx, runtime.FeedFilter{}, "")
-	_, operations["bulk job"] = b.Client.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, runtime.BulkOptions{})
-	_, operations["preview of a bulk job"] = b.Client.PreviewBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, runtime.BulkOptions{})
+	_, operations["bulk job"] = b.Client.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: "purge"}, runtime.BulkOptions{})
+	_, operations["preview of a bulk job"] = b.Client.PreviewBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: "purge"}, runtime.BulkOptions{})
 	_, operations["a bulk job"] = b.Client.BulkJob("x").Describe(ctx)
 	operations["stop of a bulk job"] = b.Client.BulkJob("x").Stop(ctx)
 	for _, operations["bulk jobs"] = range b.Client.BulkJobs(ctx) {

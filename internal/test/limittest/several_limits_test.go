@@ -159,8 +159,8 @@ func (s severalLimits) test(t *testing.T, b *enginetest.Bench) {
 	_, err = run.Result(ctx)
 	require.NoError(t, err)
 	t.Logf("%.1f replies with permits for each execution", float64(answers)/executions)
-	// Executions that circulate between two limits take dozens. Each probe above runs the keeper, so a slow machine takes
-	// some more than the usual two or three.
+	// Executions that circulate between two limits take dozens. Each probe above runs the keeper, so a slow machine
+	// takes some more than the usual two or three.
 	require.LessOrEqual(t, answers, int64(12*executions))
 }
 

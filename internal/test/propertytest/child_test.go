@@ -29,8 +29,8 @@ const (
 	childStartVariable  = "FLOWFABRIC_TEST_START" // run id that the child is to start itself
 )
 
-// killedLease is the lease of workers that are killed. A program with the engine inside has a lease that does not run out
-// within a test: the next program that opens the directory must not wait for it.
+// killedLease is the lease of workers that are killed. A program with the engine inside has a lease that does not run
+// out within a test: the next program that opens the directory must not wait for it.
 const killedLease = time.Second
 
 func leaseOfChild(url string) time.Duration {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 )
@@ -137,7 +138,7 @@ func (n *sketchNode) unlucky(got invariant.Node) bool {
 		return false
 	}
 	return got.Category == engine.CategoryWorkerLost ||
-		n.timeout > 0 && got.Attempts >= n.script.attempts && got.Category == activity.CategoryTimeout
+		n.timeout > 0 && got.Attempts >= n.script.attempts && got.Category == activityspec.CategoryTimeout
 }
 
 // outcomes are the outcomes of all nodes without interference: a node runs when all its upstreams have succeeded, and

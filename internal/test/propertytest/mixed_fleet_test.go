@@ -56,7 +56,7 @@ func TestMixedFleet(t *testing.T) {
 		handlers := []activity.Handler{f.add, f.asks, f.flaky, holdForEver(func(n int) (int, error) { return n, nil }), fixture.Adder()}
 		b.Worker(t, handlers, runtime.WorkerConfig{Lease: killedLease})
 		b.Worker(t, handlers, runtime.WorkerConfig{
-			Lease: killedLease, ClaimThrough: enginetest.NewGrantIssuer(t, b.Engine),
+			Lease: killedLease, ClaimThrough: b.Engine.ClaimForWorker,
 		})
 		vendor := newVendor(f)
 		b.Run(t, "vendor", vendor.run)
@@ -120,7 +120,7 @@ func newFleet(t *testing.T, b *enginetest.Bench) *fleet {
 		started: []string{"diamond", "foreign", "asking", "gated", "held"},
 		flows:   make(map[string]*flow.Definition[int, int]), foreign: func(int) int { return vendorResult },
 	}
-	_, err = operator.RotateSecret(f.ctx, runtime.WaitpointSecret{KID: "k1", Hex: strings.Repeat("5a", 32)}, time.Hour)
+	_, err = operator.RotateSecret(f.ctx, enginecore.WaitpointSecret{KID: "k1", Hex: strings.Repeat("5a", 32)}, time.Hour)
 	require.NoError(t, err)
 	f.budget, _, err = operator.CreateBudget(f.ctx, admin.BudgetSpec{
 		ScopeType: "fleet", ScopeID: "all", Dimensions: map[string]admin.Limits{"calls": {Hard: 1 << 40}},

@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
@@ -142,7 +143,7 @@ func TestUndecodableInput(t *testing.T) {
 		_, err = run.Result(ctx)
 		var failed *runtime.RunError
 		require.ErrorAs(t, err, &failed)
-		require.Equal(t, activity.CategoryDecode, failed.Category)
+		require.Equal(t, activityspec.CategoryDecode, failed.Category)
 		require.Equal(t, "tally", failed.Node)
 		for _, part := range []string{"r-17", "tally", "Count"} {
 			require.ErrorContains(t, err, part)
@@ -231,7 +232,7 @@ func TestWorkerConfiguration(t *testing.T) {
 	}
 
 	_, err = runtime.Open(ctx, "redis://h?tls=yes", runtime.OpenConfig{
-		Prefix: "No Prefix", Namespace: "a\nb", Partitions: -1, MaxWatches: -1, WaitpointSecret: runtime.WaitpointSecret{KID: "k", Hex: "5ecret"},
+		Prefix: "No Prefix", Namespace: "a\nb", Partitions: -1, MaxWatches: -1, WaitpointSecret: enginecore.WaitpointSecret{KID: "k", Hex: "5ecret"},
 		Retention: runtime.Retention{Failed: -2}, Keeper: keeper, ReplaceForeignLibrary: true,
 		Backend: contract.Backend(contract.Config{PollInterval: 1, ReconcileInterval: -1}),
 	})
@@ -248,7 +249,7 @@ func TestWorkerConfiguration(t *testing.T) {
 // A secret does not get into logs with its config.
 func TestSecretIsNotShown(t *testing.T) {
 	t.Parallel()
-	config := runtime.OpenConfig{WaitpointSecret: runtime.WaitpointSecret{KID: "mine", Hex: "5ec4e7"}}
+	config := runtime.OpenConfig{WaitpointSecret: enginecore.WaitpointSecret{KID: "mine", Hex: "5ec4e7"}}
 	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
 		require.NotContains(t, fmt.Sprintf(format, config), "5ec4e7", format)
 	}

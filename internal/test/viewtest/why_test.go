@@ -110,7 +110,7 @@ func (c *whyCase) gated(limit activity.LimitConfig) *runtime.RunRef {
 }
 
 // whyCases arrange a run whose last node waits for the reason, and check its explanation.
-var whyCases = map[fabrictype.WaitReason]struct {
+var whyCases = map[string]struct {
 	arrange func(*whyCase) *runtime.RunRef
 	check   func(*testing.T, *whyCase, fabrictype.Explanation)
 }{
@@ -215,7 +215,7 @@ var whyCases = map[fabrictype.WaitReason]struct {
 		require.Contains(t, e.Remedy, "RunRef.MoveTimer")
 	}},
 	waitreason.Start: {func(c *whyCase) *runtime.RunRef {
-		run, err := runtime.Start(c.ctx, c.Client, fixture.Single(c.t, c.pass("later")), 1, runtime.StartAfter(time.Hour))
+		run, err := runtime.Start(c.ctx, c.Client, fixture.Single(c.t, c.pass("later")), 1, runtime.StartAt(time.Now().Add(time.Hour)))
 		require.NoError(c.t, err)
 		return run.RunRef
 	}, func(t *testing.T, _ *whyCase, e fabrictype.Explanation) {
@@ -383,7 +383,7 @@ var whyCases = map[fabrictype.WaitReason]struct {
 }
 
 // whyOfRecords are reasons that no running deployment shows for long; package explain tests them.
-var whyOfRecords = []fabrictype.WaitReason{waitreason.Settling, waitreason.Submission, waitreason.Other}
+var whyOfRecords = []string{waitreason.Settling, waitreason.Submission, waitreason.Other}
 
 // A node that does not run has its reason with the subject, the time since, and the way to end the wait.
 func TestWhy(t *testing.T) {
@@ -406,7 +406,7 @@ func TestWhy(t *testing.T) {
 }
 
 func checkWhy(
-	t *testing.T, b *enginetest.Bench, reason fabrictype.WaitReason, arrange func(*whyCase) *runtime.RunRef,
+	t *testing.T, b *enginetest.Bench, reason string, arrange func(*whyCase) *runtime.RunRef,
 	check func(*testing.T, *whyCase, fabrictype.Explanation),
 ) {
 	gate := make(chan struct{})

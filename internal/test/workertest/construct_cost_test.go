@@ -115,7 +115,7 @@ func constructs() []construct {
 		{name: "fork", nodes: onlyNode, then: func(ctx context.Context, t *testing.T, run *runtime.Run[int]) {
 			_, err := run.Result(ctx)
 			require.NoError(t, err)
-			fork, err := run.Fork(ctx, runtime.ForkFrom("only"))
+			fork, err := run.Fork(ctx, runtime.ForkOptions{From: []string{"only"}})
 			require.NoError(t, err)
 			enginetest.Eventually(t, func() string {
 				if d, err := fork.Describe(ctx); err != nil || d.State != fabrictype.RunSucceeded {

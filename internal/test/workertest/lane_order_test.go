@@ -119,8 +119,8 @@ func TestSmallTenantTakesTurns(t *testing.T) {
 	})
 }
 
-// A completion hands on to the next node of its run only as long as nothing in the lane comes before it, in whatever partition
-// that waits.
+// A completion hands on to the next node of its run only as long as nothing in the lane comes before it, in whatever
+// partition that waits.
 func TestHandoff_YieldsToThePrecedingNode(t *testing.T) {
 	t.Parallel()
 	onOneServer(t, func(t *testing.T, b *enginetest.Bench) {

@@ -62,7 +62,7 @@ func TestLostBulkJobs(t *testing.T) {
 		}
 		x.lost.LoseChannels(dueChannel)
 		begun := time.Now()
-		job, err := x.Client.StartBulkJob(ctx, runtime.RunQuery{Flow: "waits"}, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "not needed"}, runtime.BulkOptions{})
+		job, err := x.Client.StartBulkJob(ctx, runtime.RunQuery{Flow: "waits"}, fabrictype.BulkAction{Kind: "cancel", Reason: "not needed"}, runtime.BulkOptions{})
 		require.NoError(t, err)
 		at := x.carriedOut(t, "the job is not over", func() bool {
 			job, err = x.Client.BulkJob(job.ID).Describe(ctx)
@@ -130,7 +130,7 @@ func TestLostDrains(t *testing.T) {
 		at := x.carriedOut(t, "the worker does not drain", func() bool {
 			list, err = x.Client.Workers(ctx)
 			require.NoError(t, err)
-			return len(list) == 1 && list[0].State == fabrictype.WorkerDraining
+			return len(list) == 1 && list[0].State == "draining"
 		})
 		x.within(t, begun, at, 61*time.Second)
 		x.lostSome(t, workerChannel)
