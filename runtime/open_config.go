@@ -117,7 +117,8 @@ type SentinelConfig struct {
 // settings are the fields of a config with defaults by which a session is connected.
 func (c OpenConfig) settings(link *enginelink.Link) engineurl.Settings {
 	return engineurl.Settings{
-		Prefix: c.Prefix, Partitions: c.Partitions, ReplaceForeignLibrary: c.ReplaceForeignLibrary, MustExist: c.MustExist,
+		Prefix: c.Prefix, Partitions: c.Partitions,
+		ReplaceForeignLibrary: c.ReplaceForeignLibrary, MustExist: c.MustExist,
 		MaxWatches: c.MaxWatches, Secret: c.WaitpointSecret.given(),
 		Credentials: c.Credentials, SentinelCredentials: c.Sentinel.Credentials,
 		ReplicationTimeout: cmp.Or(c.Replication.Timeout, defaultReplicationTimeout),

@@ -81,6 +81,7 @@ func (a *actor) act(ctx context.Context, run enginerpc.Run) error {
 	if err != nil {
 		return err
 	}
+	at := engine.Run{FlowID: run.FlowID, Partition: p}
 	switch action := a.spec.Action; action.Kind {
 	case fabrictype.BulkCancel:
 		return a.cancel(ctx, p, run, submit.CancelAll)
@@ -91,15 +92,14 @@ func (a *actor) act(ctx context.Context, run enginerpc.Run) error {
 	case fabrictype.BulkPurge:
 		return a.submitter.Purge(ctx, run.FlowName, run.RunID, run.FlowID, p, time.Time{})
 	case fabrictype.BulkPause:
-		return runcontrol.Pause(ctx, a.session, engine.Run{FlowID: run.FlowID, Partition: p}, action.Reason, a.spec.Actor)
+		return runcontrol.Pause(ctx, a.session, at, action.Reason, a.spec.Actor)
 	case fabrictype.BulkResume:
-		return runcontrol.Resume(ctx, a.session, engine.Run{FlowID: run.FlowID, Partition: p}, a.spec.Actor)
+		return runcontrol.Resume(ctx, a.session, at, a.spec.Actor)
 	case fabrictype.BulkPriority:
 		core, err := a.session.Library("changing priorities")
 		if err != nil {
 			return err
 		}
-		at := engine.Run{FlowID: run.FlowID, Partition: p}
 		return runcontrol.SetPriority(ctx, a.session, core, at, "", action.Priority)
 	case fabrictype.BulkSignal:
 		return a.signal(ctx, p, run)
