@@ -103,7 +103,7 @@ test-cluster: servers ## The tests that the engines share, on a cluster of three
 	FLOWFABRIC_TEST_ENGINES=cluster $(GO) test -count=1 -timeout 15m ./...
 
 .PHONY: stress
-stress: servers ## Run a package's tests over and over to find those that fail by chance (PKG=./runtime N=10 P=2)
+stress: servers ## Run a package's tests over and over to find those that fail by chance (PKG=./internal/test/workertest N=10 P=2)
 	@mkdir -p .cache/stress && $(RACE) $(GO) test -race -c -o .cache/stress/tests $(PKG) && \
 	stress=$$($(TOOL) -n stress) && cd $(PKG) && $$stress -count $(or $(N),10) -p $(or $(P),2) "$(CURDIR)/.cache/stress/tests"
 

@@ -87,9 +87,9 @@ type Handler interface {
 	// InputType and OutputType are the Go types of the function.
 	InputType() reflect.Type
 	OutputType() reflect.Type
-	// Invoke decodes input, runs the function and encodes its result. It returns a *DecodeError if the input cannot be
-	// decoded and an *EncodeError if the result cannot be encoded; other errors come from the function, unchanged. A
-	// panic of the function is not recovered.
+	// Invoke decodes input, runs the function and encodes its result. Errors of the codec are not retried, and have the
+	// category "decode" or "encode"; other errors come from the function, unchanged. A panic of the function is not
+	// recovered.
 	Invoke(ctx context.Context, input []byte) ([]byte, error)
 }
 
@@ -183,22 +183,22 @@ func (a *Activity[In, Out]) Invoke(ctx context.Context, input []byte) ([]byte, e
 	return a.EncodeOutput(out)
 }
 
-// DecodeInput decodes an input as Invoke does, for a program that holds a task of the activity by itself. The error is
-// a *DecodeError.
+// DecodeInput decodes an input as Invoke does, for a program that holds a task of the activity by itself. The error
+// has the category "decode", and is not retried.
 func (a *Activity[In, Out]) DecodeInput(input []byte) (In, error) {
 	var in In
 	if err := a.Codec().Decode(input, &in); err != nil {
-		return in, &DecodeError{Activity: a.Name(), Type: a.InputType().String(), Codec: a.Codec().Name(), Err: err}
+		return in, &activityspec.DecodeError{Activity: a.Name(), Type: a.InputType().String(), Codec: a.Codec().Name(), Err: err}
 	}
 	return in, nil
 }
 
-// EncodeOutput encodes a result as Invoke does, for a program that holds a task of the activity by itself. The error is
-// an *EncodeError.
+// EncodeOutput encodes a result as Invoke does, for a program that holds a task of the activity by itself. The error
+// has the category "encode", and is not retried.
 func (a *Activity[In, Out]) EncodeOutput(out Out) ([]byte, error) {
 	output, err := a.Codec().Encode(out)
 	if err != nil {
-		return nil, &EncodeError{Activity: a.Name(), Type: a.OutputType().String(), Codec: a.Codec().Name(), Err: err}
+		return nil, &activityspec.EncodeError{Activity: a.Name(), Type: a.OutputType().String(), Codec: a.Codec().Name(), Err: err}
 	}
 	return output, nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/activity/activitytest"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
@@ -134,7 +135,7 @@ func TestDeclarationFaults(t *testing.T) {
 			if err := activityspec.OptionsOf(tc.handler.Internal()).Validate(); err != nil {
 				t.Errorf("the options are invalid all the same: %v", err)
 			}
-			if _, err := tc.handler.Invoke(t.Context(), []byte("{}")); !errors.Is(err, activity.ErrInvalid) || !activity.IsNonRetryable(err) {
+			if _, err := tc.handler.Invoke(t.Context(), []byte("{}")); !errors.Is(err, activity.ErrInvalid) || !activitytest.IsNonRetryable(err) {
 				t.Errorf("Invoke returned %v", err)
 			}
 			_, _ = tc.handler.Name(), tc.handler.Codec().Name()
@@ -170,9 +171,9 @@ func TestInvoke(t *testing.T) {
 		"wrong type": {activity.New("half", half), `{"n":"3"}`, "", isDecode},
 		"not a number": {activity.New("n", func(context.Context, in) (out, error) { return out{Value: math.NaN()}, nil }), `{}`, "",
 			func(err error) bool {
-				var e *activity.EncodeError
+				var e *activityspec.EncodeError
 				return errors.As(err, &e) && e.Activity == "n" && e.Type == "activity_test.out" &&
-					activity.IsNonRetryable(err) && activity.CategoryOf(err) == "encode"
+					activitytest.IsNonRetryable(err) && activitytest.CategoryOf(err) == "encode"
 			}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -186,10 +187,10 @@ func TestInvoke(t *testing.T) {
 }
 
 func isDecode(err error) bool {
-	var e *activity.DecodeError
+	var e *activityspec.DecodeError
 	return errors.As(err, &e) && e.Activity == "half" && e.Type == "activity_test.in" && e.Codec == "json" &&
 		strings.Contains(err.Error(), `"half"`) && strings.Contains(err.Error(), "activity_test.in") &&
-		activity.IsNonRetryable(err) && activity.CategoryOf(err) == "decode" && errors.Unwrap(err) != nil
+		activitytest.IsNonRetryable(err) && activitytest.CategoryOf(err) == "decode" && errors.Unwrap(err) != nil
 }
 
 func TestCall(t *testing.T) {

@@ -59,8 +59,8 @@ func (s Signal[T]) Time() time.Time { return time.UnixMilli(s.At).UTC() }
 //
 // The name identifies the wait. Calls with the same name, in a loop for example, are distinguished by their order,
 // which must be the same in every run of the function. A payload that cannot be decoded into a T is an error of
-// category "decode" that is not retried. Await within the function of a step is refused (ErrInStep), and so is a wait
-// whose name another goroutine waits for (ErrNameInUse).
+// category "decode" that is not retried. Await within the function of a step is refused with ErrInvalid, and so is a
+// wait whose name another goroutine waits for.
 //
 // A function has at most 256 waits and steps (Step) in all, until it starts anew with ContinueAsNew.
 func Await[T any](ctx context.Context, name string, opts ...WaitOption) (T, error) {
@@ -133,19 +133,9 @@ func decodeAwaited[T any](name string, data []byte) (T, error) {
 	if err := json.Unmarshal(data, &value); err != nil {
 		return value, NonRetryable(Category(fmt.Errorf("await %q: the signal's payload does not decode into %T: %w",
 			name, value, err),
-			CategoryDecode))
+			activityspec.CategoryDecode))
 	}
 	return value, nil
-}
-
-// Suspended reports whether err wraps the error that Await returns to suspend, and returns the name of the wait: the
-// name given to Await, followed by "#2" and so on from the second call on.
-func Suspended(err error) (step string, ok bool) {
-	var s *activitycontext.Suspension
-	if !errors.As(err, &s) {
-		return "", false
-	}
-	return s.Step, true
 }
 
 var errOnlyText = errors.New("signals and timeouts are those of its Await: only what is asked can be said here")

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/activity/activitytest"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/flowtest"
 )
@@ -42,7 +43,7 @@ func TestCallsInABatchFail(t *testing.T) {
 	require.Len(t, errs, len(calls))
 	for name, err := range errs {
 		require.ErrorContains(t, err, "the function of a batch activity runs for several executions", name)
-		require.True(t, activity.IsNonRetryable(err), name)
+		require.True(t, activitytest.IsNonRetryable(err), name)
 	}
 }
 

@@ -9,18 +9,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
-// Errors of budgets, for errors.Is.
-var (
-	// ErrBudgetExceeded matches a *BudgetError.
-	ErrBudgetExceeded = SentinelError("flowfabric.budget_exceeded", "budget exceeded")
-	// ErrUnknownDimension is returned for a dimension that none of the run's budgets has. It is not retried.
-	ErrUnknownDimension = SentinelError("flowfabric.unknown_dimension", "no budget of the run has the dimension")
-	// ErrUsage marks an invalid amount, dimension or key. It is not retried.
-	ErrUsage = SentinelError("flowfabric.usage", "bad usage")
-)
-
-// CategoryBudget is the category of a failure because a budget was exceeded. It is not retried.
-const CategoryBudget = "budget"
+// ErrBudgetExceeded matches a *BudgetError, for errors.Is.
+var ErrBudgetExceeded = activityspec.ErrBudgetExceeded
 
 // BudgetError reports the budget that an amount did not fit into. It matches ErrBudgetExceeded. A function that cannot
 // continue returns it: then the budget's effect decides whether the node fails without another attempt, waits, or the
@@ -58,7 +48,7 @@ func (e *BudgetError) Unwrap() error { return ErrBudgetExceeded }
 // repeated, or use ReportUsageOnce.
 //
 // Without budgets, and outside a worker and activitytest, reports are ignored. In a run with budgets, a dimension that
-// none of them has is ErrUnknownDimension. A negative amount is ErrUsage; 0 reports nothing. While the engine is
+// none of them has, and a negative amount, are ErrInvalid; 0 reports nothing. While the engine is
 // unavailable, the call waits until ctx ends.
 func ReportUsage(ctx context.Context, dimension string, n int64) error {
 	return reportUsage(ctx, []activitycontext.Usage{{Dimension: dimension, Amount: n}}, "")
@@ -175,5 +165,5 @@ func badUsage(what, dimension string, err error) error {
 	if dimension != "" {
 		what += fmt.Sprintf(" %q", dimension)
 	}
-	return NonRetryable(fmt.Errorf("%s: %w: %w", what, ErrUsage, err))
+	return NonRetryable(fmt.Errorf("%s: %w: %w", what, activityspec.ErrUsage, err))
 }

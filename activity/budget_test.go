@@ -36,11 +36,11 @@ func TestBadUsage(t *testing.T) {
 		"bad key":       activity.ReportUsageOnce(ctx, "", map[string]int64{"tokens": 1}),
 		"settle":        new(activity.Reservation).Settle(ctx, -1),
 	} {
-		require.ErrorIs(t, err, activity.ErrUsage, name)
-		require.True(t, activity.IsNonRetryable(err), name)
+		require.ErrorIs(t, err, activity.ErrInvalid, name)
+		require.True(t, activitytest.IsNonRetryable(err), name)
 	}
 	_, err := activity.Reserve(ctx, "tokens", -1)
-	require.ErrorIs(t, err, activity.ErrUsage)
+	require.ErrorIs(t, err, activity.ErrInvalid)
 }
 
 func TestStepsKeepABudget(t *testing.T) {
@@ -48,7 +48,7 @@ func TestStepsKeepABudget(t *testing.T) {
 	ctx := env.Context(context.Background())
 	require.NoError(t, activity.ReportUsage(ctx, "tokens", 5), "no budget at all")
 	env.SetBudget("tokens", 10)
-	require.ErrorIs(t, activity.ReportUsage(ctx, "miles", 1), activity.ErrUnknownDimension)
+	require.ErrorIs(t, activity.ReportUsage(ctx, "miles", 1), activity.ErrInvalid)
 	require.NoError(t, activity.ReportUsageOnce(ctx, "once", map[string]int64{"tokens": 2}))
 	require.NoError(t, activity.ReportUsageOnce(ctx, "once", map[string]int64{"tokens": 2}))
 	r, err := activity.Reserve(ctx, "tokens", 8)
@@ -57,8 +57,8 @@ func TestStepsKeepABudget(t *testing.T) {
 	var exceeded *activity.BudgetError
 	require.ErrorAs(t, err, &exceeded)
 	require.Equal(t, [4]int64{1, 2, 8, 10}, [4]int64{exceeded.Asked, exceeded.Spent, exceeded.Reserved, exceeded.Hard})
-	require.Equal(t, activity.CategoryBudget, activity.CategoryOf(errors.Join(err)))
-	require.True(t, activity.IsNonRetryable(err))
+	require.Equal(t, "budget", activitytest.CategoryOf(errors.Join(err)))
+	require.True(t, activitytest.IsNonRetryable(err))
 	require.NoError(t, r.Settle(ctx, 3))
 	require.NoError(t, r.Settle(ctx, 3))
 	require.Equal(t, fabrictype.BudgetAmount{Budget: "test", Dimension: "tokens", Spent: 5, Hard: 10}, env.Used("tokens"))

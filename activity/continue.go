@@ -1,7 +1,6 @@
 package activity
 
 import (
-	"errors"
 	"reflect"
 
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
@@ -28,14 +27,4 @@ import (
 // limits of signals count from the generation.
 func ContinueAsNew[In any](state In) error {
 	return &activityspec.Continuation{State: state, Type: reflect.TypeFor[In]()}
-}
-
-// Continued reports whether err wraps the error of ContinueAsNew, and returns its state. It is for tests of functions.
-func Continued[In any](err error) (state In, ok bool) {
-	c, found := errors.AsType[*activityspec.Continuation](err)
-	if !found {
-		return state, false
-	}
-	state, ok = c.State.(In)
-	return state, ok
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/activity/activitytest"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
@@ -39,12 +40,12 @@ func TestErrorMarks(t *testing.T) {
 		"empty":       {activity.Category(errBase, ""), marks{category: "error"}},
 		"all": {activity.NonRetryable(activity.Category(activity.RetryAfter(errBase, time.Minute), "c")),
 			marks{final: true, delay: time.Minute, delayed: true, category: "c"}},
-		"decode": {&activity.DecodeError{Err: errBase}, marks{final: true, category: "decode"}},
-		"encode": {&activity.EncodeError{Err: errBase}, marks{final: true, category: "encode"}},
+		"decode": {&activityspec.DecodeError{Err: errBase}, marks{final: true, category: "decode"}},
+		"encode": {&activityspec.EncodeError{Err: errBase}, marks{final: true, category: "encode"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := marks{final: activity.IsNonRetryable(tc.err), category: activity.CategoryOf(tc.err)}
+			got := marks{final: activitytest.IsNonRetryable(tc.err), category: activitytest.CategoryOf(tc.err)}
 			got.delay, got.delayed = activityspec.RetryDelay(tc.err)
 			if got != tc.want {
 				t.Errorf("got %+v, want %+v", got, tc.want)
@@ -65,7 +66,7 @@ func TestNilErrorsStayNil(t *testing.T) {
 		t.Error("a mark made an error out of nil")
 	}
 	_, delayed := activityspec.RetryDelay(nil)
-	if activity.IsNonRetryable(nil) || delayed || activity.CategoryOf(nil) != "" {
+	if activitytest.IsNonRetryable(nil) || delayed || activitytest.CategoryOf(nil) != "" {
 		t.Error("nil has a mark")
 	}
 }
@@ -75,7 +76,7 @@ func TestDelayUntilNever(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []time.Time{time.UnixMilli(math.MaxInt64), time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)} {
 		err := activity.DelayUntil(bad)
-		if !activity.IsNonRetryable(err) || activityspec.IsMark(err) || !strings.Contains(err.Error(), "delay until ") {
+		if !activitytest.IsNonRetryable(err) || activityspec.IsMark(err) || !strings.Contains(err.Error(), "delay until ") {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}

@@ -33,7 +33,7 @@ func Publish(ctx context.Context, version string) (string, error) {
 func ExampleAwait() {
 	env := activitytest.New()
 	_, err := Publish(env.Context(context.Background()), "2.0")
-	step, waits := activity.Suspended(err)
+	step, waits := activitytest.Suspended(err)
 	fmt.Println(step, waits)
 
 	env.Signal("approve", "approve", Decision{By: "ann", Yes: true})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/activity/activitytest"
 )
 
 type Page struct {
@@ -56,13 +57,13 @@ func ExampleActivity_Err() {
 
 func ExampleNonRetryable() {
 	err := fmt.Errorf("order 7: %w", activity.NonRetryable(errors.New("card refused")))
-	fmt.Println(err, activity.IsNonRetryable(err))
+	fmt.Println(err, activitytest.IsNonRetryable(err))
 	// Output: order 7: card refused true
 }
 
 func ExampleRetryAfter() {
 	err := activity.Category(activity.RetryAfter(errors.New("429"), 30*time.Second), "quota")
-	fmt.Println(err, activity.IsNonRetryable(err), activity.CategoryOf(err))
+	fmt.Println(err, activitytest.IsNonRetryable(err), activitytest.CategoryOf(err))
 	// Output: 429 false quota
 }
 

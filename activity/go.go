@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // Future is a step that Go has started. It is safe for concurrent use.
@@ -59,7 +60,7 @@ func Go[T any](ctx context.Context, name string, fn func(context.Context) (T, er
 	return f
 }
 
-var errStepExited = Category(errors.New("the function ended its goroutine (runtime.Goexit)"), CategoryPanic)
+var errStepExited = Category(errors.New("the function ended its goroutine (runtime.Goexit)"), activityspec.CategoryPanic)
 
 // panicOf returns a panic with the place where it was raised.
 func panicOf(r any) *activitycontext.Panic {

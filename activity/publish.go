@@ -12,9 +12,6 @@ import (
 // KiB.
 const maxLiveValue = 16 << 10
 
-// ErrLiveValue matches, by errors.Is, the errors of Publish about a key or a value that cannot be published.
-var ErrLiveValue = SentinelError("flowfabric.live_value", "bad live value")
-
 // Publish stores a value of the running node under a key, where RunRef.Value reads it while the function runs and
 // afterwards: the current phase of the node, the place of a preview, the address of a session. The last value of a key
 // wins; it stays with the node, through retries and reruns, until the run is purged. Describe lists the keys.
@@ -24,13 +21,13 @@ var ErrLiveValue = SentinelError("flowfabric.live_value", "bad live value")
 // publish values that others read, a few times a second at most; Emit is for a stream of output, Progress for a
 // percentage.
 //
-// The error matches ErrLiveValue for a key that is not a name (see the package), a value without JSON form or larger
+// The error matches ErrInvalid for a key that is not a name (see the package), a value without JSON form or larger
 // than 16 KiB, and when the node has too many values; it is not retried then, if the function returns it. In
 // contract mode it matches runtime.ErrNotInContract. When ctx has ended, it is the cause. Outside a worker Publish only
 // checks.
 func Publish(ctx context.Context, key string, value any) error {
 	if err := activityspec.CheckName(key); err != nil {
-		return NonRetryable(fmt.Errorf("%w: key: %w", ErrLiveValue, err))
+		return NonRetryable(fmt.Errorf("%w: key: %w", activityspec.ErrLiveValue, err))
 	}
 	data, err := JSON{}.Encode(value)
 	if err == nil {
@@ -38,9 +35,9 @@ func Publish(ctx context.Context, key string, value any) error {
 	}
 	switch {
 	case err != nil:
-		return NonRetryable(fmt.Errorf("%w %q of type %T: %w", ErrLiveValue, key, value, err))
+		return NonRetryable(fmt.Errorf("%w %q of type %T: %w", activityspec.ErrLiveValue, key, value, err))
 	case len(data) > maxLiveValue:
-		return NonRetryable(fmt.Errorf("%w %q: it has %d bytes, at most %d are allowed", ErrLiveValue, key, len(data),
+		return NonRetryable(fmt.Errorf("%w %q: it has %d bytes, at most %d are allowed", activityspec.ErrLiveValue, key, len(data),
 			maxLiveValue))
 	}
 	if err := context.Cause(ctx); err != nil {

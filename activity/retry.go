@@ -25,7 +25,7 @@ type RetryPolicy struct {
 	// 1,000.
 	JitterPermille int
 	// Only restricts retries to failures of the categories named, which may be categories of the library, such as
-	// CategoryTimeout, or your own by Category; any other failure is final. Except makes failures of the categories
+	// "timeout", or your own by Category; any other failure is final. Except makes failures of the categories
 	// named final. Set one of them; names are one line of at most 128 bytes, up to 32 of them. By default a node has
 	// the categories of its activity.
 	Only, Except []string

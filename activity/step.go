@@ -18,12 +18,12 @@ import (
 // write it.
 //
 // The name identifies the step. Calls with the same name are distinguished by their order, which must be the same in
-// every run of the function. So no two of them may run at once (ErrNameInUse); Go starts steps that do. The result is
+// every run of the function. So no two of them may run at once (ErrInvalid); Go starts steps that do. The result is
 // stored as JSON, at most 1 MiB. Outside a worker and activitytest, Step only runs fn.
 //
 // fn may itself run steps, with the context that it gets: their names are counted within the step, and recorded as
-// "outer/inner", of at most 256 bytes together. It cannot wait (ErrInStep), but may call OpenWaitpoint for a wait after
-// the step.
+// "outer/inner", of at most 256 bytes together. It cannot wait (ErrInvalid), but may call OpenWaitpoint for a wait
+// after the step.
 func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, error)) (T, error) {
 	s, err := newStep(ctx, name, fn, true)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s step[T]) record(ctx context.Context, value T) (T, error) {
 	data, err := (JSON{}).Encode(value)
 	if err != nil {
 		return fail(NonRetryable(Category(fmt.Errorf("result of type %T does not encode: %w", value, err),
-			CategoryEncode)))
+			activityspec.CategoryEncode)))
 	}
 	if len(data) > activityspec.MaxStep {
 		return fail(NonRetryable(fmt.Errorf("result has %d bytes, at most %d are allowed", len(data), activityspec.MaxStep)))
@@ -104,7 +104,7 @@ func decodeStep[T any](name string, data []byte) (T, error) {
 	if err := json.Unmarshal(data, &value); err != nil {
 		return value, NonRetryable(Category(fmt.Errorf("step %q: the recorded result does not decode into %T: %w", name,
 			value, err),
-			CategoryDecode))
+			activityspec.CategoryDecode))
 	}
 	return value, nil
 }

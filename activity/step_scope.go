@@ -2,23 +2,13 @@ package activity
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"runtime"
 	"strconv"
 
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
-)
-
-var (
-	// ErrNameInUse is returned by a call that records something under a name while another one with that name has not
-	// returned, in another goroutine for example: which of them is the first would be another one in each run of the
-	// function. Give each a different name, or start the steps with Go. It is not retried.
-	ErrNameInUse = errors.New("another call with this name has not returned: give each its own name, or start steps with activity.Go")
-	// ErrInStep is returned within the function of a step by functions that cannot work there: Await, AwaitSignals and
-	// Sleep, which end the run of the function around, and a step with the context of that function. It is not retried.
-	ErrInStep = errors.New("called within the function of a step")
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // maxStepName is the longest name of a step with the names of the steps around it, in bytes.
@@ -57,7 +47,7 @@ type stepCall struct {
 func newStepCall(ctx context.Context, steps activitycontext.Steps, name string, hold bool) (*stepCall, error) {
 	scope := stepScopeOf(ctx, steps)
 	if scope.isLeft() {
-		return nil, NonRetryable(fmt.Errorf("%w: use the context that this function gets", ErrInStep))
+		return nil, NonRetryable(fmt.Errorf("%w: use the context that this function gets", activityspec.ErrInStep))
 	}
 	c := &stepCall{name: name, scope: scope, full: scope.prefix + name, held: hold}
 	number := steps.Names().Next
@@ -66,7 +56,7 @@ func newStepCall(ctx context.Context, steps activitycontext.Steps, name string, 
 	}
 	count, ok := number(activitycontext.StepKind, c.full)
 	if !ok {
-		return nil, NonRetryable(ErrNameInUse)
+		return nil, NonRetryable(activityspec.ErrNameInUse)
 	}
 	if c.step = stepName(c.full, count); len(c.step) > maxStepName {
 		c.end()
@@ -97,7 +87,7 @@ func checkWait(ctx context.Context, steps activitycontext.Steps) error {
 	if scope := stepScopeOf(ctx, steps); scope.depth == 0 && !scope.isLeft() {
 		return nil
 	}
-	return NonRetryable(fmt.Errorf("%w: a wait ends the run of the activity's function, so it must be outside of steps", ErrInStep))
+	return NonRetryable(fmt.Errorf("%w: a wait ends the run of the activity's function, so it must be outside of steps", activityspec.ErrInStep))
 }
 
 // withinStep calls the function of a step. stepsOnStack counts its frames.
@@ -133,7 +123,7 @@ func nextWait(ctx context.Context, steps activitycontext.Steps, name string) (st
 	}
 	count, ok := steps.Names().Next(activitycontext.AwaitKind, name)
 	if !ok {
-		return "", NonRetryable(ErrNameInUse)
+		return "", NonRetryable(activityspec.ErrNameInUse)
 	}
 	return stepName(name, count), nil
 }

@@ -18,8 +18,8 @@ func fetch(ctx context.Context, what string) (string, error) {
 	return activity.Step(ctx, "fetch", func(context.Context) (string, error) { return what, nil })
 }
 
-// Steps within steps are counted within them, so that later steps of the name keep their places when the outer step is not
-// run again.
+// Steps within steps are counted within them, so that later steps of the name keep their places when the outer step is
+// not run again.
 func TestStepInStep(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -48,7 +48,7 @@ func TestStepInStep(t *testing.T) {
 	}
 	env := activitytest.New()
 	_, err := trip(env.Context(ctx))
-	step, waits := activity.Suspended(err)
+	step, waits := activitytest.Suspended(err)
 	require.True(t, waits, "%v", err)
 	require.Equal(t, "go", step)
 	env.Signal("go", "go", 1)
@@ -90,8 +90,8 @@ func TestAmbiguousStepsAreRefused(t *testing.T) {
 		}),
 	}
 	for what, err := range refused {
-		require.ErrorIs(t, err, activity.ErrInStep, what)
-		require.True(t, activity.IsNonRetryable(err), what)
+		require.ErrorIs(t, err, activity.ErrInvalid, what)
+		require.True(t, activitytest.IsNonRetryable(err), what)
 	}
 	require.NoError(t, within(func(_, ctx context.Context) error {
 		_, err := activity.OpenWaitpoint(ctx, "later", 0)
@@ -123,9 +123,9 @@ func TestNameInUse(t *testing.T) {
 	}()
 	<-begun
 	_, err := fetch(ctx, "second")
-	require.ErrorIs(t, err, activity.ErrNameInUse)
+	require.ErrorIs(t, err, activity.ErrInvalid)
 	_, err = activity.Go(ctx, "fetch", func(context.Context) (int, error) { return 0, nil }).Result(ctx)
-	require.ErrorIs(t, err, activity.ErrNameInUse)
+	require.ErrorIs(t, err, activity.ErrInvalid)
 	other, err := activity.Step(ctx, "other", func(context.Context) (int, error) { return 2, nil })
 	require.NoError(t, err)
 	require.Equal(t, 2, other)
@@ -135,10 +135,10 @@ func TestNameInUse(t *testing.T) {
 	require.NoError(t, err, "one after the other they have an order")
 
 	_, err = activity.Await[int](ctx, "wait")
-	_, waits := activity.Suspended(err)
+	_, waits := activitytest.Suspended(err)
 	require.True(t, waits)
 	_, err = activity.Await[int](ctx, "wait")
-	require.ErrorIs(t, err, activity.ErrNameInUse)
+	require.ErrorIs(t, err, activity.ErrInvalid)
 }
 
 // Steps that run at once keep their order, whatever order they end in, and have inner steps.

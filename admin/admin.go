@@ -12,7 +12,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -66,7 +65,7 @@ func (c *Client) As(actor string) *Client {
 
 // audited records an action, carries it out, and records its failure.
 func (c *Client) audited(
-	ctx context.Context, action fabrictype.AuditAction, name, detail string, act func() error,
+	ctx context.Context, action string, name, detail string, act func() error,
 ) error {
 	entry := auditlink.Entry{
 		Actor: cmp.Or(c.actor, defaultActor), Action: string(action), Name: name, Detail: detail,

@@ -235,11 +235,11 @@ func TestInvalidArgumentsAreRefused(t *testing.T) {
 				return err
 			},
 			"secret": func() error {
-				_, err := d.RotateSecret(d.ctx, runtime.WaitpointSecret{KID: "k", Hex: "zz"}, 0)
+				_, err := d.RotateSecret(d.ctx, enginecore.WaitpointSecret{KID: "k", Hex: "zz"}, 0)
 				return err
 			},
 			"kid": func() error {
-				_, err := d.RotateSecret(d.ctx, runtime.WaitpointSecret{KID: "a:b", Hex: "00"}, 0)
+				_, err := d.RotateSecret(d.ctx, enginecore.WaitpointSecret{KID: "a:b", Hex: "00"}, 0)
 				return err
 			},
 			"from": func() error {
@@ -492,7 +492,7 @@ func TestActionsAreAudited(t *testing.T) {
 		}
 		require.Len(t, got, 6)
 		require.NotEmpty(t, got[0].Failure)
-		entry := func(e fabrictype.AuditEntry) []string { return []string{e.Actor, string(e.Action), e.Detail} }
+		entry := func(e fabrictype.AuditEntry) []string { return []string{e.Actor, e.Action, e.Detail} }
 		require.Equal(t, []string{"admin", "replay_execution", ""}, entry(got[0]))
 		require.Equal(t, []string{"admin", "replay_execution", ""}, entry(got[2]))
 		require.Equal(t, []string{"ann", "cancel_execution", "enough"}, entry(got[3]))

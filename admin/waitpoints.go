@@ -17,7 +17,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/recordstate"
-	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // Waitpoint is an open waitpoint of an execution.
@@ -163,7 +162,7 @@ func (c *Client) CloseWaitpoint(
 	return of(err, "close", "waitpoint", string(waitpoint))
 }
 
-func checkSecret(s runtime.WaitpointSecret) error {
+func checkSecret(s enginecore.WaitpointSecret) error {
 	switch {
 	case s.KID == "" || strings.Contains(s.KID, ":"):
 		return fault("kid", "%.40q must not be empty or contain a colon", s.KID)
@@ -184,18 +183,18 @@ func checkSecret(s runtime.WaitpointSecret) error {
 // call with the same secret to continue. A secret id that is known with another secret is refused with
 // enginecore.ErrRotationConflict.
 func (c *Client) RotateSecret(
-	ctx context.Context, secret runtime.WaitpointSecret, grace time.Duration,
-) (runtime.SecretRotation, error) {
+	ctx context.Context, secret enginecore.WaitpointSecret, grace time.Duration,
+) (enginecore.SecretRotation, error) {
 	if grace < 0 {
-		return runtime.SecretRotation{}, fault("grace", "%s is negative", grace)
+		return enginecore.SecretRotation{}, fault("grace", "%s is negative", grace)
 	}
 	if err := checkSecret(secret); err != nil {
-		return runtime.SecretRotation{}, err
+		return enginecore.SecretRotation{}, err
 	}
-	var rotation runtime.SecretRotation
+	var rotation enginecore.SecretRotation
 	err := c.audited(ctx, auditlink.RotateSecrets, secret.KID, grace.String(), func() error {
 		changed, err := c.core.RotateSecret(ctx, secret.KID, secret.Hex, grace)
-		rotation = runtime.SecretRotation{
+		rotation = enginecore.SecretRotation{
 			KID: secret.KID, Rotated: changed.Rotated, Unchanged: changed.Unchanged, Failed: changed.Failed,
 		}
 		return err

@@ -23,7 +23,7 @@ import (
 
 func (d *desk) rotate() {
 	d.t.Helper()
-	_, err := d.RotateSecret(d.ctx, runtime.WaitpointSecret{KID: "k1", Hex: "00112233445566778899aabbccddeeff"}, time.Hour)
+	_, err := d.RotateSecret(d.ctx, enginecore.WaitpointSecret{KID: "k1", Hex: "00112233445566778899aabbccddeeff"}, time.Hour)
 	require.NoError(d.t, err)
 }
 
@@ -134,7 +134,7 @@ func TestSecretsRotateEverywhere(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
 		partitions := d.core.Partitioning().Flow
-		secret := runtime.WaitpointSecret{KID: "k1", Hex: "0011"}
+		secret := enginecore.WaitpointSecret{KID: "k1", Hex: "0011"}
 		rotation, err := d.RotateSecret(d.ctx, secret, time.Hour)
 		require.NoError(t, err)
 		require.Equal(t, partitions, rotation.Rotated)

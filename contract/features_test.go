@@ -146,14 +146,14 @@ func features() []feature {
 		{contractcheck.Retention, refused, "the server's trimmer removes executions", ""},
 		{contractcheck.Fairness, refused, "lanes are ordered by priority and age", ""},
 		{"schedules", refused, "the contract has none", ""},
-		{"starting runs later (StartAt, StartAfter, MoveStart)", refused, "flows have no time of start", ""},
+		{"starting runs later (StartAt, MoveStart)", refused, "flows have no time of start", ""},
 		{"signals by name (WithSignal, SignalWait)", refused, "the contract signals waitpoints by token", ""},
 		{"memos of runs (WithMemo)", refused, "flows have no place for one", ""},
 		{
 			"runs by key, throttles, debounce (WithKey, WithThrottle, WithDebounce)", refused,
 			"the contract stores only runs", "",
 		},
-		{"forks of runs (Fork, ForkFrom, ForkInput, ForkResult)", refused, "executions cannot begin with a result", ""},
+		{"forks of runs (Fork)", refused, "executions cannot begin with a result", ""},
 		{"batch activities (activity.NewBatch)", served, "the worker alone", ""},
 		{"pauses of runs, lanes and activities", refused, "the contract has none", ""},
 		{

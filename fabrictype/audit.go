@@ -2,7 +2,8 @@ package fabrictype
 
 import "time"
 
-// AuditAction is an action of the audit log. Later versions may have further ones:
+// AuditEntry is one action in the audit log. It was written before the action was performed. These are the actions;
+// later versions may have further ones:
 //   - of budgets: "create_budget", "set_budget", "reset_budget", "delete_budget"; of limits: "set_limit",
 //     "reset_limit".
 //   - of schedules: "set_schedule", "pause_schedule", "resume_schedule", "trigger_schedule", "backfill_schedule",
@@ -19,17 +20,14 @@ import "time"
 //   - of runs: "set_priority", "move_start", "move_timer", "skip_timer", "purge_run".
 //   - of package admin: "cancel_execution", "cancel_flow", "close_waitpoint", "create_quota", "replay_execution",
 //     "revoke_lease", "set_tags", "run_keeper_task".
-type AuditAction string
-
-// AuditEntry is one action in the audit log. It was written before the action was performed.
 type AuditEntry struct {
 	// ID identifies the action.
 	ID string `json:"id"`
 	// At is when the engine wrote the entry.
 	At time.Time `json:"at"`
 	// Actor is the actor of Client.As or WithActor; without either, "client", or "admin" for package admin.
-	Actor  string      `json:"actor"`
-	Action AuditAction `json:"action"`
+	Actor  string `json:"actor"`
+	Action string `json:"action"`
 	// Name is the name of the changed thing: a budget, a limit with its key, a schedule, a lane, an activity, a worker,
 	// a job, a token, a run with its flow, a node with its run and flow, or the id of an execution, a flow or a
 	// waitpoint.

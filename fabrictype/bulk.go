@@ -5,34 +5,19 @@ import (
 	"time"
 )
 
-// BulkKind is the kind of a BulkAction.
-type BulkKind string
-
-// Kinds of actions on many runs.
-const (
-	// BulkCancel cancels runs that are not over, as RunRef.Cancel does, and BulkCancelPending the nodes of them that do
-	// not run, as RunRef.CancelPending does, both with Reason.
-	BulkCancel        BulkKind = "cancel"
-	BulkCancelPending BulkKind = "cancel_pending"
-	// BulkRerun runs the nodes of Scope again, in runs that are over, as RunRef.Rerun does.
-	BulkRerun BulkKind = "rerun"
-	// BulkPurge deletes runs that are over, as RunRef.Purge does.
-	BulkPurge BulkKind = "purge"
-	// BulkPause keeps nodes of runs that are not over from starting, as RunRef.Pause does, with Reason. BulkResume ends
-	// the pause, as RunRef.Resume does.
-	BulkPause  BulkKind = "pause"
-	BulkResume BulkKind = "resume"
-	// BulkPriority changes the priority of all nodes that have not ended to Priority, as RunRef.SetPriority does.
-	BulkPriority BulkKind = "priority"
-	// BulkSignal sends Signal with Payload to each waitpoint of the runs that was open when the job began and for whose
-	// wait a signal of this name counts.
-	BulkSignal BulkKind = "signal"
-)
-
-// BulkAction is the action of a bulk job on each run. The comment of the kind lists its other fields.
+// BulkAction is the action of a bulk job on each run. Its kinds are:
+//   - "cancel" cancels runs that are not over, as RunRef.Cancel does, and "cancel_pending" the nodes of them that do not
+//     run, as RunRef.CancelPending does, both with Reason.
+//   - "rerun" runs the nodes of Scope again, in runs that are over, as RunRef.Rerun does.
+//   - "purge" deletes runs that are over, as RunRef.Purge does.
+//   - "pause" keeps nodes of runs that are not over from starting, as RunRef.Pause does, with Reason; "resume" ends the
+//     pause, as RunRef.Resume does.
+//   - "priority" changes the priority of all nodes that have not ended to Priority, as RunRef.SetPriority does.
+//   - "signal" sends Signal with Payload to each waitpoint of the runs that was open when the job began and for whose
+//     wait a signal of this name counts.
 type BulkAction struct {
-	Kind   BulkKind `json:"kind"`
-	Reason string   `json:"reason,omitempty"`
+	Kind   string `json:"kind"`
+	Reason string `json:"reason,omitempty"`
 	// Scope selects the nodes that run again.
 	Scope    RerunScope `json:"scope,omitempty"`
 	Priority int        `json:"priority,omitempty"`
@@ -45,7 +30,7 @@ type BulkAction struct {
 type BulkJob struct {
 	ID     string     `json:"id"`
 	Action BulkAction `json:"action"`
-	// Query selects the runs, as parameters of a URL: see runtime.ParseRunQuery.
+	// Query selects the runs, as parameters of a URL: see runtime.RunQuery.ReadValues.
 	Query string `json:"query"`
 	// Rate is the most runs a second on average, and Most the most runs; 0 sets no bound.
 	Rate float64 `json:"rate,omitempty"`

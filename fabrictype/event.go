@@ -84,7 +84,7 @@ type Event struct {
 	Attempt int `json:"attempt,omitempty"`
 	// Detail is the worker that started it, the reason of a failure or cancellation, and the like.
 	Detail string `json:"detail,omitempty"`
-	// Category is the category of the failure, such as activity.CategoryTimeout, of events of the kinds EventRetry,
+	// Category is the category of the failure, such as "timeout", of events of the kinds EventRetry,
 	// EventFailed and EventExpired.
 	Category string `json:"category,omitempty"`
 	// Percent and Message are the arguments of EventProgress.

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// WaitReason is the reason why a node does not run, for programs. It is empty when the node runs or has ended. Programs
-// treat reasons that they do not know like "other".
+// Explanation is the reason why a node does not run, with its details. It is zero for a node that runs or has ended.
+// Fields that do not apply are zero. Programs treat reasons that they do not know like "other".
 //
 // The node waits for other nodes, runs or people:
 //   - "upstreams": nodes that it depends on have not ended; Names are those nodes.
@@ -46,12 +46,9 @@ import (
 //   - "submission": the run is being submitted.
 //   - "run_over": the run has ended, and the engine is about to end the node.
 //   - "other": a reason of another program, in Detail.
-type WaitReason string
-
-// Explanation is the reason why a node does not run, with its details. It is zero for a node that runs or has ended.
-// The comment of WaitReason lists the other fields of a reason; fields that do not apply are zero.
 type Explanation struct {
-	Reason WaitReason `json:"reason"`
+	// Reason is one of the texts above, for programs.
+	Reason string `json:"reason"`
 	// Sentence is for people: English, one line.
 	Sentence string `json:"sentence"`
 	// Remedy is the way to end the wait sooner, in English; empty when nothing has to be done.

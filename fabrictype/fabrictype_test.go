@@ -77,7 +77,7 @@ func TestSeverity(t *testing.T) {
 
 func TestWorker_Free(t *testing.T) {
 	t.Parallel()
-	w := fabrictype.Worker{State: fabrictype.WorkerRunning, Slots: 16, Used: 3}
+	w := fabrictype.Worker{State: "running", Slots: 16, Used: 3}
 	require.Equal(t, 13, w.Free())
 	w.DrainRequestedAt = time.Unix(1, 0)
 	require.Zero(t, w.Free())

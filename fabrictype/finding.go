@@ -2,7 +2,9 @@ package fabrictype
 
 import "fmt"
 
-// FindingCode names a finding. Codes are stable, and new ones may come:
+// Finding is one thing that Engine.Inspect has found.
+//
+// Codes are stable, and new ones may come:
 //   - "server" (info) is kind, version and age of a server.
 //   - "version.old" (error): the server is older than those that are supported.
 //   - "server.replica" (error): the server is a replica, which takes no writes.
@@ -30,12 +32,9 @@ import "fmt"
 //   - "workers" (info) counts the programs whose workers are subscribed to a lane.
 //   - "worker.none" (warning): work waits on a lane, and no worker is subscribed to it, or all that are drain.
 //   - "engine.in_memory" (info): the engine is in this process and kept nowhere else.
-type FindingCode string
-
-// Finding is one thing that Engine.Inspect has found.
 type Finding struct {
-	Code     FindingCode `json:"code"`
-	Severity Severity    `json:"severity"`
+	Code     string   `json:"code"`
+	Severity Severity `json:"severity"`
 	// Subject is the address of a server, a lane, "keepers" or "embedded".
 	Subject string `json:"subject"`
 	// Found describes the finding, with its values.

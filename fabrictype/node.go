@@ -57,19 +57,21 @@ type Node struct {
 	Generation int `json:"generation,omitempty" doc:"1, and one more each time that the function continued as new; of a loop, its turn."`
 	// LiveValues are the keys that the function has published (activity.Publish), without the values: see RunRef.Value.
 	LiveValues []LiveValue `json:"live_values,omitempty" doc:"Values that the node has published, without the values themselves."`
-	// Input is the input that the node gets with runtime.WithValues, composed from the present results of its
-	// upstreams; nil for a node without input, and while a part of it is missing. Result is nil unless the node
+	// Input is the input that the node gets with runtime.DescribeOptions.Values, composed from the present results of
+	// its upstreams; nil for a node without input, and while a part of it is missing. Result is nil unless the node
 	// succeeded.
 	Input  *Value `json:"input,omitempty"`
 	Result *Value `json:"result,omitempty"`
-	// History are the attempts of the node with runtime.WithAttempts, the oldest first, as far as the event log has
-	// them.
+	// History are the attempts of the node with runtime.DescribeOptions.Attempts, the oldest first, as far as the event
+	// log has them.
 	History []Attempt `json:"history,omitempty"`
 }
 
-// ChildRun is the child run of a map or sub-flow node. Client.Run accepts its Flow and Run as it accepts the names of
-// any run.
+// ChildRun is the child run of a map or sub-flow node, or of a turn of a loop. Client.Run accepts its Flow and Run as
+// it accepts the names of any run.
 type ChildRun struct {
+	// Turn is the number of the turn, from 1 on; 0 for a node that is not a loop.
+	Turn   int    `json:"turn,omitempty" doc:"Of a loop, the number of the turn, from 1 on."`
 	Flow   string `json:"flow"`
 	Run    string `json:"run"`
 	FlowID string `json:"flow_id,omitempty"`
@@ -99,14 +101,6 @@ type MapItem struct {
 	// Reason and Category describe the last failure, or why the item was cancelled.
 	Reason   string `json:"reason,omitempty"`
 	Category string `json:"category,omitempty"`
-}
-
-// Turn is one turn of a loop.
-type Turn struct {
-	// Number counts from 1.
-	Number int `json:"turn" doc:"Counted from 1."`
-	// ChildRun is the run of the turn.
-	ChildRun
 }
 
 // Attempt is one try to execute a node.

@@ -104,12 +104,13 @@ type RunDetail struct {
 	OpenNodes int `json:"open_nodes"`
 	// Budgets are the states of the flow's budgets, by name.
 	Budgets []Budget `json:"budgets,omitempty"`
-	// Input and Result are the values of the run with runtime.WithValues; nil without a value.
+	// Input and Result are the values of the run with runtime.DescribeOptions.Values; nil without a value.
 	Input  *Value `json:"input,omitempty"`
 	Result *Value `json:"result,omitempty"`
-	// Nodes are the nodes of the run, in the order of their declaration; with runtime.WithPage, the nodes of the page.
+	// Nodes are the nodes of the run, in the order of their declaration; with runtime.DescribeOptions.Nodes, the nodes
+	// of the page.
 	Nodes []Node `json:"nodes"`
-	// Next is the cursor of the next page of nodes with runtime.WithPage; empty after the last one.
+	// Next is the cursor of the next page of nodes with runtime.DescribeOptions.Nodes; empty after the last one.
 	Next string `json:"next,omitempty" doc:"Cursor of the next page of nodes."`
 }
 

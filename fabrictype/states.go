@@ -117,15 +117,6 @@ const (
 	BulkStopped   BulkState = "stopped"
 )
 
-// WorkerState is the state of a worker.
-type WorkerState string
-
-// States of workers. A worker that drains takes no more work, and finishes the functions that it runs.
-const (
-	WorkerRunning  WorkerState = "running"
-	WorkerDraining WorkerState = "draining"
-)
-
 // Severity is the severity of a Finding. The zero value is SeverityInfo, and a higher severity is a worse one. In JSON
 // it is "info", "warning" or "error".
 type Severity int

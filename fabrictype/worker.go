@@ -5,9 +5,10 @@ import "time"
 // Worker is a live worker by its last report, at most about a minute old.
 type Worker struct {
 	// Instance identifies the worker, Name is WorkerConfig.Name.
-	Instance string      `json:"instance"`
-	Name     string      `json:"name"`
-	State    WorkerState `json:"state"`
+	Instance string `json:"instance"`
+	Name     string `json:"name"`
+	// State is "running", or "draining" for a worker that takes no more work, and finishes the functions that it runs.
+	State string `json:"state"`
 	// Host and PID are the machine and the process that it runs in, as it reports them.
 	Host string `json:"host,omitempty"`
 	PID  int    `json:"pid,omitempty"`
@@ -40,7 +41,7 @@ func (w Worker) Free() int {
 }
 
 // Drains reports whether the worker takes no more work: it drains, or a drain was requested.
-func (w Worker) Drains() bool { return w.State == WorkerDraining || !w.DrainRequestedAt.IsZero() }
+func (w Worker) Drains() bool { return w.State == "draining" || !w.DrainRequestedAt.IsZero() }
 
 // Build is a program by its build information. Fields that the build does not have are empty.
 type Build struct {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // fake replaces the function of an activity.
@@ -54,7 +55,7 @@ func (t *T) FakeName(activityName string, fn NamedFunc) {
 		}
 		data, err := codec.Encode(out)
 		if err != nil {
-			return nil, &activity.EncodeError{Activity: activityName, Codec: codec.Name(), Err: err}
+			return nil, &activityspec.EncodeError{Activity: activityName, Codec: codec.Name(), Err: err}
 		}
 		return data, nil
 	})

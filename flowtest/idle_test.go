@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/activity/activitytest"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/flowtest"
@@ -52,7 +53,7 @@ func idleFlows(tb testing.TB) map[string]*flow.Definition[int, int] {
 	})
 	await := activity.New("idle.await", func(ctx context.Context, n int) (int, error) {
 		_, err := activity.Await[int](ctx, "never", activity.Timeout(month, activity.ResumeOnTimeout))
-		if _, suspended := activity.Suspended(err); suspended {
+		if _, suspended := activitytest.Suspended(err); suspended {
 			return 0, err
 		}
 		return n, nil

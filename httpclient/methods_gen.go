@@ -185,7 +185,7 @@ func (c *Client) ListItems(
 }
 
 // ListTurns calls the operation list-turns: List the turns of a loop.
-func (c *Client) ListTurns(ctx context.Context, flow, run, node string) ([]fabrictype.Turn, error) {
+func (c *Client) ListTurns(ctx context.Context, flow, run, node string) ([]fabrictype.ChildRun, error) {
 	var in httpapi.NodeInput
 	in.Flow, in.Run, in.Node = flow, run, node
 	out, err := part(httpcall.Call(ctx, c.caller, httpapi.ListTurns, in))

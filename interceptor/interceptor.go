@@ -49,7 +49,7 @@ type ClientCall struct {
 	// Name names the changed object if it is not a run: a schedule, a bulk job, a limit with its key, a budget, a lane,
 	// an activity, a worker or a published flow. Detail describes the change, as in the audit log.
 	Name, Detail string
-	// Action is the fabrictype.BulkKind of "start_bulk_job", such as "rerun".
+	// Action is the kind of the fabrictype.BulkAction of "start_bulk_job", such as "rerun".
 	Action string
 	// Node is the node of CancelNode, MoveTimer, SkipTimer, SetNodePriority, ResumeWait, CancelWait, and of a signal to
 	// a wait by its name.

@@ -17,7 +17,7 @@ import (
 type AuditQuery struct {
 	// Actor and Action select by these.
 	Actor  string
-	Action fabrictype.AuditAction
+	Action string
 	// Name selects the entries of the thing with this name.
 	Name string
 	// From (inclusive) and Before (exclusive) bound the time.
@@ -76,8 +76,8 @@ func (c *Client) auditedCall(
 }
 
 // auditEntry is an entry for an action on the run, or on one of its nodes.
-func (r *RunRef) auditEntry(action fabrictype.AuditAction, node string) fabrictype.AuditEntry {
-	e := fabrictype.AuditEntry{Actor: r.client.actorName(), Action: action, Name: r.flow + "/" + r.id}
+func (r *RunRef) auditEntry(action string, node string) fabrictype.AuditEntry {
+	e := fabrictype.AuditEntry{Actor: r.client.actorName(), Action: action, Name: r.at.Flow + "/" + r.at.ID}
 	if node != "" {
 		e.Name += "/" + node
 	}

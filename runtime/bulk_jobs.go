@@ -73,7 +73,7 @@ func (c *Client) StartBulkJob(
 		return fail(err)
 	}
 	entry := fabrictype.AuditEntry{Actor: o.Actor, Action: auditlink.StartBulkJob, Name: o.ID, Detail: spec.Detail()}
-	call := interceptor.ClientCall{Flow: q.Flow, Action: string(a.Kind)}
+	call := interceptor.ClientCall{Flow: q.Flow, Action: a.Kind}
 	err = c.auditedCall(ctx, entry, call, func(ctx context.Context) error { return job.Start(ctx, data) })
 	if err != nil {
 		return fail(err)
@@ -198,7 +198,8 @@ func bulkSpec(q RunQuery, a fabrictype.BulkAction, o BulkOptions) (bulkjob.Spec,
 		return bulkjob.Spec{}, err
 	}
 	values := q.Values()
-	canonical, err := ParseRunQuery(values)
+	var canonical RunQuery
+	err = canonical.ReadValues(values)
 	if err != nil {
 		return bulkjob.Spec{}, err
 	}

@@ -44,18 +44,15 @@ func (d *RunDescription) drawn(as func(*flowgraph.Graph) string) string {
 	return as(d.graph)
 }
 
-// Describe returns the state of the run, its nodes and its budgets; options add values, attempts, or select one page of
-// the nodes. It reads runs of more than 200 nodes in several calls, and waits, pauses, budgets, child runs, values and
-// attempts in further calls, so changes during Describe may be included in part. The error wraps ErrNotFound when
-// the run does not exist, and ErrInvalid for an option that is out of bounds.
-func (r *RunRef) Describe(ctx context.Context, opts ...DescribeOption) (*RunDescription, error) {
+// Describe returns the state of the run, its nodes and its budgets. The options, at most one, add values or attempts,
+// or select one page of the nodes. It reads runs of more than 200 nodes in several calls, and waits, pauses, budgets,
+// child runs, values and attempts in further calls, so changes during Describe may be included in part. The error wraps
+// ErrNotFound when the run does not exist, and ErrInvalid for an option that is out of bounds.
+func (r *RunRef) Describe(ctx context.Context, opts ...DescribeOptions) (*RunDescription, error) {
 	if err := r.ready(ctx); err != nil {
 		return nil, err
 	}
-	var q runview.Request
-	for _, opt := range opts {
-		opt.describe(&q)
-	}
+	q := request(opts)
 	if err := q.Check(describe.MaxValueBytes); err != nil {
 		return nil, r.errorf("describe", err)
 	}
@@ -68,24 +65,49 @@ func (r *RunRef) Describe(ctx context.Context, opts ...DescribeOption) (*RunDesc
 
 // reader reads the run.
 func (r *RunRef) reader() *runview.Reader {
-	return &runview.Reader{Session: r.client.session, Run: r.at()}
+	return &runview.Reader{Session: r.client.session, Run: r.at}
 }
 
 // DescribeNode returns the state of one node as Describe does, with its attempts, and with its input and result if
-// WithValues is set: up to describe.MaxSumBytes of each, since an input may be composed of many results. Other options
-// do not matter. The error wraps ErrNotFound, also when the run has no such node, or ErrInvalid for an
-// option that is out of bounds.
-func (r *RunRef) DescribeNode(ctx context.Context, node string, opts ...DescribeOption) (*fabrictype.Node, error) {
+// DescribeOptions.Values is set: up to describe.MaxSumBytes of each, since an input may be composed of many results.
+// Other fields of the options do not matter. The error wraps ErrNotFound, also when the run has no such node, or
+// ErrInvalid for an option that is out of bounds.
+func (r *RunRef) DescribeNode(ctx context.Context, node string, opts ...DescribeOptions) (*fabrictype.Node, error) {
 	if err := r.ready(ctx); err != nil {
 		return nil, err
 	}
-	var q runview.Request
-	for _, opt := range opts {
-		opt.describe(&q)
-	}
+	q := request(opts)
 	q = runview.Request{Values: q.Values, ValueBytes: q.ValueBytes, Attempts: true}
 	if err := q.Check(describe.MaxSumBytes); err != nil {
 		return nil, r.errorf("describe node "+node+" of", err)
 	}
 	return r.reader().DescribeNode(ctx, node, q)
+}
+
+// DescribeOptions extend or restrict the result of RunRef.Describe and RunRef.DescribeNode.
+type DescribeOptions struct {
+	// Values adds input and result of the run and of its nodes. Each is returned whole up to ValueBytes bytes, else its
+	// beginning, with Truncated set. Without Nodes, the run may have at most 500 nodes. All values together have at
+	// most 8 MiB.
+	Values bool
+	// ValueBytes is at most 1 MiB, and 8 MiB with RunRef.DescribeNode. Defaults to 4 KiB.
+	ValueBytes int
+	// Attempts adds the attempts of each node, from the event log of the run: the last 100 of each.
+	Attempts bool
+	// Nodes selects a page of nodes in the order of their declaration, 1 to 500, or fewer whose values have 8 MiB. The
+	// items of a map are the nodes of its child run. Defaults to all nodes.
+	Nodes int
+	// Cursor is the RunDescription.Next of the page before. Defaults to the first page.
+	Cursor string
+}
+
+// request returns the request of the options of a call; without any, the zero value.
+func request(opts []DescribeOptions) (q runview.Request) {
+	for _, o := range opts {
+		q = runview.Request{
+			Values: o.Values, ValueBytes: o.ValueBytes, Attempts: o.Attempts, Paged: o.Nodes != 0 || o.Cursor != "",
+			Cursor: o.Cursor, Nodes: o.Nodes,
+		}
+	}
+	return q
 }

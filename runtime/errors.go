@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/engine/transport"
@@ -28,7 +27,8 @@ var (
 	// created or used before; StartBulkJob for the id of another job. The text names the difference, if the engine
 	// knows it.
 	ErrConflict = engine.ErrConflict
-	// ErrOver matches every error about a run, a node or a wait that has ended, from a call that needs an open one.
+	// ErrOver matches every error about a run, a node, a wait or a sleep that is over, or the start of a run that has
+	// begun, from a call that needs an open one. A node that does not sleep yet is one, too.
 	ErrOver = engine.ErrOver
 	// ErrRunOpen is returned by Purge and Rerun when the run has not ended.
 	ErrRunOpen = engine.ErrRunOpen
@@ -71,9 +71,6 @@ var (
 	// ErrDeadline: the run exceeded its deadline, or a node with flow.Finally its time.
 	ErrDeadline = engine.ErrDeadline
 )
-
-// ErrNoGrant is returned by GrantIssuer.ClaimForWorker when it found no execution that the worker may run.
-var ErrNoGrant = admission.ErrNoGrant
 
 // ErrNotReady is wrapped by the errors of Engine.Check, Worker.Check and Keeper.Check; their texts name the missing
 // condition.

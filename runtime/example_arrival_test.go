@@ -121,7 +121,7 @@ func ExampleRunRef_Fork() {
 		fmt.Println(err)
 		return
 	}
-	ref, err := run.Fork(ctx, runtime.ForkResult("net", 15))
+	ref, err := run.Fork(ctx, runtime.ForkOptions{Results: map[string]any{"net": 15}})
 	if err != nil {
 		fmt.Println(err)
 		return

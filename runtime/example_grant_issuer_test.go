@@ -12,8 +12,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A worker that runs only the executions that a grant issuer grants to it.
-func ExampleGrantIssuer() {
+// A worker that runs only the executions that ClaimForWorker grants to it.
+func ExampleEngine_ClaimForWorker() {
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
 	engine, err := runtime.Open(ctx, "", runtime.OpenConfig{Logger: slog.New(slog.DiscardHandler)})
@@ -30,11 +30,7 @@ func ExampleGrantIssuer() {
 		log.Fatal(err)
 	}
 
-	issuer, err := runtime.NewGrantIssuer(engine)
-	if err != nil {
-		log.Fatal(err)
-	}
-	worker, err := runtime.NewWorker(engine, runtime.WorkerConfig{ClaimThrough: issuer})
+	worker, err := runtime.NewWorker(engine, runtime.WorkerConfig{ClaimThrough: engine.ClaimForWorker})
 	if err != nil {
 		log.Fatal(err)
 	}

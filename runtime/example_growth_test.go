@@ -52,7 +52,7 @@ func ExampleRunRef_Turns() {
 	fmt.Println(resultInMemory(def, "one word after the other", func(ctx context.Context, run *runtime.RunRef) {
 		turns, err := run.Turns(ctx, "turns")
 		for _, t := range turns {
-			fmt.Println(t.Number, t.Run, t.State, err)
+			fmt.Println(t.Turn, t.Run, t.State, err)
 		}
 	}))
 	// Output:

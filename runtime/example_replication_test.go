@@ -11,9 +11,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A start is acknowledged once a replica has the run. A start that the replica has not confirmed in time has been carried
-// out all the same; repeated under the same id, it waits again. The example needs a server with a replica, so it is not
-// run: package internal/test/replicationtest tests the same.
+// A start is acknowledged once a replica has the run. A start that the replica has not confirmed in time has been
+// carried out all the same; repeated under the same id, it waits again. The example needs a server with a replica, so
+// it is not run: package internal/test/replicationtest tests the same.
 func ExampleReplication() {
 	ctx := context.Background()
 	f := flow.New[string, string]("order")

@@ -31,7 +31,7 @@ func ExampleRunRef_DescribeNode() {
 		log.Fatal(err)
 	}
 	ref := local.Client().Run("weather", "monday")
-	d, err := ref.Describe(ctx, runtime.WithValues(1024))
+	d, err := ref.Describe(ctx, runtime.DescribeOptions{Values: true, ValueBytes: 1024})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -76,7 +76,7 @@ type RunError struct {
 	// hold after its last turn, "too_large" for a result above 1 MiB, "journal_full" for an execution with too many
 	// or too large steps and waits, "child_run" for a node whose child run was cancelled, expired, or no longer exists,
 	// and "worker_lost" for a node that lost too many workers. It is empty for a cancelled run, and
-	// activity.CategoryTimeout for an expired one.
+	// "timeout" for an expired one.
 	Category string
 	// Failures are the nodes that failed, expired or were cancelled by CancelNode, the earliest first. They include
 	// nodes after failure edges and failures that a join tolerated, but not nodes that ended because the whole run did.

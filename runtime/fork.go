@@ -24,36 +24,24 @@ import (
 // tagForkedFrom is the tag of forks, with the id of the run that they are of.
 const tagForkedFrom = "flowfabric.forked_from"
 
-func (c *startConfig) forked() *forkConfig {
-	if c.fork == nil {
-		c.fork = &forkConfig{results: map[string]any{}}
-	}
-	return c.fork
-}
-
-// ForkFrom lets nodes of a fork run again, with everything downstream of them. It is an option of RunRef.Fork alone.
-func ForkFrom(nodes ...string) StartOption {
-	return startFunc(func(c *startConfig) { f := c.forked(); f.from = append(f.from, nodes...) })
-}
-
-// ForkInput gives a fork another input: the nodes that use it run again, with everything downstream of them. It is
-// encoded as JSON. One that does not fit the schema of the flow is refused if the flow is published with the graph of
-// the run; one that does not decode into its Go type, if this client has the flow's definition, from Start or Attach
-// for example. The error of Fork wraps ErrInvalid, and with a schema a *fabrictype.ValueError. It is an option of
-// RunRef.Fork alone.
-func ForkInput(input any) StartOption {
-	return startFunc(func(c *startConfig) { c.forked().input = &input })
-}
-
-// ForkResult gives a node of a fork a result, instead of its result in the run, also if it has not succeeded there: its
-// downstreams run again. It is encoded as JSON, and checked as the value of ForkInput is; the catalogue has the schema
-// of the node that the flow returns alone. It is an option of RunRef.Fork alone.
-func ForkResult(node string, result any) StartOption {
-	return startFunc(func(c *startConfig) { c.forked().results[node] = result })
+// ForkOptions select the nodes of a fork that run again; see RunRef.Fork.
+type ForkOptions struct {
+	// From are nodes that run again, with everything downstream of them.
+	From []string
+	// Input is another input of the fork: the nodes that use it run again, with everything downstream of them. It is
+	// encoded as JSON. One that does not fit the schema of the flow is refused if the flow is published with the graph
+	// of the run; one that does not decode into its Go type, if this client has the flow's definition, from Start or
+	// Attach for example. The error of Fork wraps ErrInvalid, and with a schema a *fabrictype.ValueError. Defaults to
+	// the input of the run; json.RawMessage("null") is a null.
+	Input any
+	// Results are results of nodes, by their names, instead of the results in the run, also if a node has not succeeded
+	// there: their downstreams run again. They are encoded as JSON, and checked as Input is; the catalogue has the
+	// schema of the node that the flow returns alone.
+	Results map[string]any
 }
 
 // Fork starts a run from this one, whatever state it is in: with its graph, its input and the results of its nodes that
-// have succeeded, which therefore do not run. The nodes that run are the nodes that ForkFrom, ForkInput and ForkResult
+// have succeeded, which therefore do not run. The nodes that run are the nodes that the options
 // select, nodes that had not succeeded, the downstreams of these, and nodes with flow.Finally. Nodes that were skipped
 // stay skipped, unless the node that caused it runs again. The run itself is not changed, so that both can be compared
 // with Diff.
@@ -67,11 +55,11 @@ func ForkResult(node string, result any) StartOption {
 // ErrNotFound for the run or a node, ErrNothingToRerun when nothing would run, ErrTooLarge for more than 256 nodes or 8
 // MiB of kept results, ErrInvalid for invalid options, or for values where the codec is not JSON, or one of Start. In
 // contract mode it wraps ErrNotInContract.
-func (r *RunRef) Fork(ctx context.Context, opts ...StartOption) (*RunRef, error) {
+func (r *RunRef) Fork(ctx context.Context, fork ForkOptions, opts ...StartOption) (*RunRef, error) {
 	if err := r.ready(ctx); err != nil {
 		return nil, err
 	}
-	plan, err := r.planFork(ctx, opts)
+	plan, err := r.planFork(ctx, &fork, opts)
 	if err == nil {
 		_, err = r.client.submit(ctx, plan)
 	}
@@ -81,7 +69,7 @@ func (r *RunRef) Fork(ctx context.Context, opts ...StartOption) (*RunRef, error)
 	return r.client.refTo(plan), nil
 }
 
-func (r *RunRef) planFork(ctx context.Context, opts []StartOption) (*submit.RunPlan, error) {
+func (r *RunRef) planFork(ctx context.Context, fork *ForkOptions, opts []StartOption) (*submit.RunPlan, error) {
 	c := r.client
 	if _, err := c.session.Library("forks of runs"); err != nil {
 		return nil, err
@@ -90,11 +78,10 @@ func (r *RunRef) planFork(ctx context.Context, opts []StartOption) (*submit.RunP
 	if err != nil {
 		return nil, err
 	}
-	fork := config.forked()
 	if !config.StartAt.IsZero() || config.Key != nil || config.signal != nil {
 		return nil, invalid("Fork cannot be combined with StartAt, WithSignal, WithKey, WithThrottle and WithDebounce")
 	}
-	nodes, err := c.submitter.ReadNodes(ctx, r.flowID, r.partition)
+	nodes, err := c.submitter.ReadNodes(ctx, r.at.FlowID, r.at.Partition)
 	if err != nil {
 		return nil, err
 	}
@@ -109,12 +96,12 @@ func (r *RunRef) planFork(ctx context.Context, opts []StartOption) (*submit.RunP
 	if err != nil {
 		return nil, err
 	}
-	scope := submit.ForkScope{From: fork.from, NewInput: fork.input != nil, Results: map[string][]byte{}}
-	for _, name := range slices.Sorted(maps.Keys(fork.results)) {
+	scope := submit.ForkScope{From: fork.From, NewInput: fork.Input != nil, Results: map[string][]byte{}}
+	for _, name := range slices.Sorted(maps.Keys(fork.Results)) {
 		if spec := d.Graph.Node(name); spec != nil && describe.Codec(spec.Codec) != describe.Codec("") {
 			return nil, invalid("result of node %s: its codec is %q, not json", name, spec.Codec)
 		}
-		result, err := encodeFork("result of node "+name, fork.results[name], submit.MaxResult)
+		result, err := encodeFork("result of node "+name, fork.Results[name], submit.MaxResult)
 		if err != nil {
 			return nil, err
 		}
@@ -132,11 +119,11 @@ func (r *RunRef) planFork(ctx context.Context, opts []StartOption) (*submit.RunP
 		return nil, err
 	}
 	maps.Copy(results, scope.Results)
-	if fork.input != nil {
+	if fork.Input != nil {
 		if describe.Codec(d.Graph.Codec) != describe.Codec("") {
 			return nil, invalid("input: the codec of the flow is %q, not json", d.Graph.Codec)
 		}
-		if input, err = encodeFork("input", *fork.input, submit.MaxInput); err != nil {
+		if input, err = encodeFork("input", fork.Input, submit.MaxInput); err != nil {
 			return nil, err
 		}
 		if input, err = values.checkInput(input); err != nil {
@@ -147,7 +134,7 @@ func (r *RunRef) planFork(ctx context.Context, opts []StartOption) (*submit.RunP
 	if err != nil {
 		return nil, err
 	}
-	return plan, plan.Keep(r.id, kept, results, nodes.Reasons(skips))
+	return plan, plan.Keep(r.at.ID, kept, results, nodes.Reasons(skips))
 }
 
 // forkValues checks the values that a fork is given: by the schemas of the catalogue, or by the Go types of the flow's
@@ -159,12 +146,12 @@ type forkValues struct {
 }
 
 // forkValues reads the schemas of the input and of the flow's result, if the fork has one of these.
-func (r *RunRef) forkValues(ctx context.Context, graph *flowgraph.Graph, fork *forkConfig) (*forkValues, error) {
+func (r *RunRef) forkValues(ctx context.Context, graph *flowgraph.Graph, fork *ForkOptions) (*forkValues, error) {
 	v := &forkValues{graph: graph, def: r.client.compiled.Definition(graph.Hash())}
-	if _, returns := fork.results[graph.Return]; fork.input == nil && !returns {
+	if _, returns := fork.Results[graph.Return]; fork.Input == nil && !returns {
 		return v, nil
 	}
-	published, err := r.client.namedFlow(ctx, r.flow)
+	published, err := r.client.namedFlow(ctx, r.at.Flow)
 	switch {
 	case errors.Is(err, enginecore.ErrFlowNotPublished), errors.Is(err, ErrInvalid): // or has another codec by now
 		return v, nil
@@ -218,8 +205,7 @@ func (r *RunRef) forkPlan(d *runview.Description, config startConfig, input []by
 	if err != nil {
 		return nil, err
 	}
-	WithTag(tagForkedFrom, r.id).start(&config)
-	config.fork = nil
+	WithTag(tagForkedFrom, r.at.ID).start(&config)
 	faults := []error{config.CheckID()}
 	if err := config.ResolveTags(compiled); err != nil {
 		faults = append(faults, invalid("%w", err))
@@ -246,5 +232,5 @@ func (r *RunRef) Forks(ctx context.Context) iter.Seq2[fabrictype.Run, error] {
 	if err := r.ready(ctx); err != nil {
 		return func(yield func(fabrictype.Run, error) bool) { yield(fabrictype.Run{}, err) }
 	}
-	return r.client.Runs(ctx, RunQuery{Flow: r.flow, Tags: map[string]string{tagForkedFrom: r.id}})
+	return r.client.Runs(ctx, RunQuery{Flow: r.at.Flow, Tags: map[string]string{tagForkedFrom: r.at.ID}})
 }

@@ -22,17 +22,21 @@ func FuzzQueries(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if q, err := ParseRunQuery(values); err == nil {
-			again, err := ParseRunQuery(q.Values())
+		var q RunQuery
+		if err := q.ReadValues(values); err == nil {
+			var again RunQuery
+			err := again.ReadValues(q.Values())
 			require.NoError(t, err)
 			require.Equal(t, q.Values(), again.Values())
 		} else {
 			require.ErrorIs(t, err, ErrInvalid)
 		}
-		if q, err := ParseWaitQuery(values); err == nil {
-			again, err := ParseWaitQuery(q.Values())
+		var w WaitQuery
+		if err := w.ReadValues(values); err == nil {
+			var again WaitQuery
+			err := again.ReadValues(w.Values())
 			require.NoError(t, err)
-			require.Equal(t, q.Values(), again.Values())
+			require.Equal(t, w.Values(), again.Values())
 		} else {
 			require.ErrorIs(t, err, ErrInvalid)
 		}

@@ -33,6 +33,6 @@ func (c *Client) Internal() engine.Handle {
 
 func storedEntry(e auditlink.Entry) fabrictype.AuditEntry {
 	return fabrictype.AuditEntry{
-		Actor: e.Actor, Action: fabrictype.AuditAction(e.Action), Name: e.Name, Detail: e.Detail,
+		Actor: e.Actor, Action: e.Action, Name: e.Name, Detail: e.Detail,
 	}
 }

@@ -28,7 +28,7 @@ func (r *RunRef) Items(ctx context.Context, node string, from int) iter.Seq2[fab
 
 // Turns returns the turns of a node of flow.Loop so far, the first one first; the last one may be running. The error
 // wraps ErrNotFound, also for a node that is not a loop, or in contract mode ErrNotInContract.
-func (r *RunRef) Turns(ctx context.Context, node string) ([]fabrictype.Turn, error) {
+func (r *RunRef) Turns(ctx context.Context, node string) ([]fabrictype.ChildRun, error) {
 	if err := r.ready(ctx); err != nil {
 		return nil, err
 	}

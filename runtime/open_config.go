@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
@@ -74,7 +75,7 @@ type OpenConfig struct {
 	// WaitpointSecret signs the tokens of waitpoints. The engine stores it in each partition when the first waitpoint
 	// of the partition is opened, and when Engine.RotateSecrets is called. Defaults to a random secret, so that only
 	// someone who can read the engine's data can make tokens.
-	WaitpointSecret WaitpointSecret
+	WaitpointSecret enginecore.WaitpointSecret
 	// Retention is how long runs are kept after their end, unless their flow sets flow.Retention. It is stored with a
 	// run when it starts, so a change applies to later runs. Keepers purge runs whose time is up. Defaults to 7 days.
 	Retention Retention
@@ -117,9 +118,8 @@ type SentinelConfig struct {
 // settings are the fields of a config with defaults by which a session is connected.
 func (c OpenConfig) settings(link *enginelink.Link) engineurl.Settings {
 	return engineurl.Settings{
-		Prefix: c.Prefix, Partitions: c.Partitions,
-		ReplaceForeignLibrary: c.ReplaceForeignLibrary, MustExist: c.MustExist,
-		MaxWatches: c.MaxWatches, Secret: c.WaitpointSecret.given(),
+		Prefix: c.Prefix, Partitions: c.Partitions, ReplaceForeignLibrary: c.ReplaceForeignLibrary,
+		MustExist: c.MustExist, MaxWatches: c.MaxWatches, Secret: givenSecret(c.WaitpointSecret),
 		Credentials: c.Credentials, SentinelCredentials: c.Sentinel.Credentials,
 		ReplicationTimeout: cmp.Or(c.Replication.Timeout, defaultReplicationTimeout),
 		Guest:              engine.GuestOf(c.Backend), Link: link,
@@ -205,23 +205,9 @@ func (r Retention) keep() flowgraph.Keep {
 		With(cmp.Or(r.Expired, r.Default), fabrictype.OutcomeExpired)
 }
 
-// WaitpointSecret is a secret that signs the tokens of waitpoints. The zero value means a random secret.
-type WaitpointSecret struct {
-	// KID is the id of the secret: 1 to 32 characters of a-z, 0-9 and -.
-	KID string
-	// Hex is the secret itself: 16 to 64 random bytes in hexadecimal.
-	Hex string
-}
-
-// String returns a text with the KID but without the secret, so that the secret is not written to logs.
-func (s WaitpointSecret) String() string { return fmt.Sprintf("waitpoint secret %q", s.KID) }
-
-// GoString returns the same text as String.
-func (s WaitpointSecret) GoString() string { return s.String() }
-
-// given returns the secret for the engine, nil for the zero value.
-func (s WaitpointSecret) given() *engine.WaitpointSecret {
-	if s == (WaitpointSecret{}) {
+// givenSecret returns the secret for the engine, nil for the zero value.
+func givenSecret(s enginecore.WaitpointSecret) *engine.WaitpointSecret {
+	if s == (enginecore.WaitpointSecret{}) {
 		return nil
 	}
 	return &engine.WaitpointSecret{KeyID: s.KID, Hex: s.Hex}
@@ -280,7 +266,7 @@ func (c OpenConfig) check(contract bool) error {
 	if err := transport.CheckMaxWatches(c.MaxWatches); err != nil {
 		fault("MaxWatches %w", err)
 	}
-	if err := c.WaitpointSecret.given().Check(); err != nil {
+	if err := givenSecret(c.WaitpointSecret).Check(); err != nil {
 		faults = append(faults, err)
 	}
 	if err := c.Retention.keep().Check(); err != nil {

@@ -75,7 +75,7 @@ func (c *Client) actionOf(opts []ActionOption) (action, error) {
 }
 
 // StartOption adjusts a call of Start: WithID, WithTag, WithMemo, WithPriority, WithDeadline, WithActor, WithKey,
-// WithThrottle, WithDebounce, WithSignal, StartAt or StartAfter.
+// WithThrottle, WithDebounce, WithSignal or StartAt.
 type StartOption interface {
 	// start reports whether the option is one, not nil.
 	start(*startConfig) bool
@@ -87,20 +87,12 @@ type startConfig struct {
 	keyFaults []error
 	// Options that were not given are nil.
 	signal *startSignal
-	fork   *forkConfig
 }
 
 // startSignal is the signal of a start.
 type startSignal struct {
 	wait   WaitName
 	signal Signal
-}
-
-// forkConfig has the options of a fork.
-type forkConfig struct {
-	from    []string
-	input   *any
-	results map[string]any
 }
 
 // startFunc is a StartOption that adjusts nothing but starts.
@@ -201,11 +193,6 @@ const maxStartDelay = 10 * 366 * 24 * time.Hour
 // When Start returns a run that exists, its time does not change.
 func StartAt(t time.Time) StartOption {
 	return startFunc(func(c *startConfig) { c.StartAt = t })
-}
-
-// StartAfter is StartAt for a time from now on, by the clock of this program.
-func StartAfter(d time.Duration) StartOption {
-	return startFunc(func(c *startConfig) { c.StartAt = time.Now().Add(d) })
 }
 
 // checkStartAt returns the fault of the time of a start.

@@ -16,7 +16,7 @@ import (
 )
 
 // RunQuery selects runs of the client's namespace, for lists, counts and jobs. A run must satisfy all fields that are
-// set; the zero value selects all runs. Values and ParseRunQuery write and read a query as parameters of a URL.
+// set; the zero value selects all runs. Values and ReadValues write and read a query as parameters of a URL.
 type RunQuery struct {
 	// Flow is the name of the flow.
 	Flow string

@@ -9,7 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/queryurl"
 )
 
-// Values returns the query as parameters of a URL, which ParseRunQuery reads: flow, state (several times), tag.KEY,
+// Values returns the query as parameters of a URL, which ReadValues reads: flow, state (several times), tag.KEY,
 // text, key, queued=true, created_from, created_before, finished_from and finished_before (RFC 3339, in UTC), sort, and
 // children=true. Fields that are not set have no parameter.
 func (q RunQuery) Values() url.Values {
@@ -34,23 +34,24 @@ func (q *RunQuery) parameters(states *[]string) queryurl.Fields {
 	}
 }
 
-// ParseRunQuery reads a query from parameters of a URL, as Values writes them. The parameters named by others, such as
+// ReadValues reads the query from parameters of a URL, as Values writes them. The parameters named by others, such as
 // "cursor", belong to the caller and are skipped; any other one is an error, so that a misspelt name does not select
 // more runs than were meant. The error joins all faults, including the faults of Check, and matches ErrInvalid.
-func ParseRunQuery(v url.Values, others ...string) (RunQuery, error) {
-	var q RunQuery
+func (q *RunQuery) ReadValues(v url.Values, others ...string) error {
+	var read RunQuery
 	var states []string
-	faults := faultsOf("run query", q.parameters(&states).Read(v, others))
+	faults := faultsOf("run query", read.parameters(&states).Read(v, others))
 	for _, state := range states {
-		q.States = append(q.States, fabrictype.RunState(state))
+		read.States = append(read.States, fabrictype.RunState(state))
 	}
-	if err := errors.Join(append(faults, q.Check())...); err != nil {
-		return RunQuery{}, err
+	if err := errors.Join(append(faults, read.Check())...); err != nil {
+		return err
 	}
-	return q, nil
+	*q = read
+	return nil
 }
 
-// Values returns the query as parameters of a URL, which ParseWaitQuery reads: flow, tag.KEY, audience, text, from and
+// Values returns the query as parameters of a URL, which ReadValues reads: flow, tag.KEY, audience, text, from and
 // before (RFC 3339, in UTC), and sort. Fields that are not set have no parameter.
 func (q WaitQuery) Values() url.Values {
 	return q.parameters().Values()
@@ -65,15 +66,16 @@ func (q *WaitQuery) parameters() queryurl.Fields {
 	}
 }
 
-// ParseWaitQuery reads a query for Client.Waits from parameters of a URL, as Values writes them. Others and errors are
-// as for ParseRunQuery.
-func ParseWaitQuery(v url.Values, others ...string) (WaitQuery, error) {
-	var q WaitQuery
-	faults := faultsOf("query of waits", q.parameters().Read(v, others))
-	if err := errors.Join(append(faults, checkWaits(q))...); err != nil {
-		return WaitQuery{}, err
+// ReadValues reads the query from parameters of a URL, as Values writes them. Others and errors are
+// as for RunQuery.ReadValues.
+func (q *WaitQuery) ReadValues(v url.Values, others ...string) error {
+	var read WaitQuery
+	faults := faultsOf("query of waits", read.parameters().Read(v, others))
+	if err := errors.Join(append(faults, checkWaits(read))...); err != nil {
+		return err
 	}
-	return q, nil
+	*q = read
+	return nil
 }
 
 // faultsOf returns faults of a query as errors that match ErrInvalid.

@@ -190,7 +190,7 @@ func (s *ScheduleRef) change(
 	}
 	if err == nil {
 		err = c.auditedCall(ctx, fabrictype.AuditEntry{
-			Actor: actor, Action: fabrictype.AuditAction(do + "_schedule"), Name: name, Detail: detail,
+			Actor: actor, Action: do + "_schedule", Name: name, Detail: detail,
 		}, call, func(ctx context.Context) error { return act(ctx, p, id) })
 	}
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
-	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/worker/held"
 )
@@ -80,10 +79,10 @@ func (w *Worker) Next(ctx context.Context) (*Task, error) {
 }
 
 // NextGranted claims the execution that was granted to this worker instance, fresh, resumed or lost by another worker,
-// and returns its task. The error matches ErrNoGrant if the grant has expired, is for another worker or was used, or if
-// its execution is no longer to be run; ErrNotInContract on an engine that cannot claim by grants; or it is an error of
-// Next.
-func (w *Worker) NextGranted(ctx context.Context, grant Grant) (*Task, error) {
+// and returns its task. The error matches enginecore.ErrNoGrant if the grant has expired, is for another worker or was
+// used, or if its execution is no longer to be run; ErrNotInContract on an engine that cannot claim by grants; or it is
+// an error of Next.
+func (w *Worker) NextGranted(ctx context.Context, grant enginecore.Grant) (*Task, error) {
 	if w == nil || w.worker == nil {
 		return nil, errUnmadeWorker
 	}
@@ -91,10 +90,10 @@ func (w *Worker) NextGranted(ctx context.Context, grant Grant) (*Task, error) {
 		return nil, fmt.Errorf("next task: %w", err)
 	}
 	if grant.Instance != w.Instance() {
-		return nil, fmt.Errorf("next task: %w: the grant is for instance %.80q, this is %q", ErrNoGrant, grant.Instance,
+		return nil, fmt.Errorf("next task: %w: the grant is for instance %.80q, this is %q", enginecore.ErrNoGrant, grant.Instance,
 			w.Instance())
 	}
-	inner, err := w.worker.NextGranted(ctx, admission.IssuedGrant(grant))
+	inner, err := w.worker.NextGranted(ctx, grant)
 	if err != nil {
 		return nil, fmt.Errorf("next task: %w", err)
 	}
@@ -150,15 +149,15 @@ func (t *Task) Payload() []byte {
 	return t.held.Input()
 }
 
-// Decode decodes a payload of JSON, the default codec, into target. The error is an *activity.DecodeError, which Fail
-// does not retry.
+// Decode decodes a payload of JSON, the default codec, into target. The error has the category
+// "decode", and Fail does not retry it.
 func (t *Task) Decode(target any) error {
 	if err := t.made(); err != nil {
 		return err
 	}
 	codec := activity.JSON{}
 	if err := codec.Decode(t.held.Input(), target); err != nil {
-		return &activity.DecodeError{
+		return &activityspec.DecodeError{
 			Activity: t.held.Info().Kind, Type: fmt.Sprintf("%T", target), Codec: codec.Name(), Err: err,
 		}
 	}
@@ -186,7 +185,7 @@ func (t *Task) Renew(ctx context.Context) error {
 
 // Complete commits a result and ends the execution as successful. A result of type []byte is stored as it is, any other
 // as JSON; Activity.EncodeOutput encodes one with the codec of an activity. The frames that were appended before are
-// stored first. The error matches ErrTooLarge for a result above 1 MiB, or is an *activity.EncodeError; the task stays
+// stored first. The error matches ErrTooLarge for a result above 1 MiB, or has the category "encode"; the task stays
 // open then.
 func (t *Task) Complete(ctx context.Context, result any) error {
 	if err := t.made(); err != nil {
@@ -197,7 +196,7 @@ func (t *Task) Complete(ctx context.Context, result any) error {
 		codec := activity.JSON{}
 		var err error
 		if data, err = codec.Encode(result); err != nil {
-			return t.wrap("complete", &activity.EncodeError{
+			return t.wrap("complete", &activityspec.EncodeError{
 				Activity: t.held.Info().Kind, Type: fmt.Sprintf("%T", result), Codec: codec.Name(), Err: err,
 			})
 		}
@@ -361,7 +360,7 @@ func checkTaskUsage(key string, usage map[string]int64) ([]activitycontext.Usage
 	list := activitycontext.UsageOf(usage)
 	for _, u := range list {
 		if err := u.Check(); err != nil {
-			return nil, invalid("report %q: %w: %w", u.Dimension, activity.ErrUsage, err)
+			return nil, invalid("report %q: %w: %w", u.Dimension, activityspec.ErrUsage, err)
 		}
 	}
 	return list, nil

@@ -13,10 +13,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
-	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/catalogue"
 	"github.com/flowfabric/flowfabric-go/internal/engine/transport"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
@@ -65,10 +65,11 @@ type WorkerConfig struct {
 	// Client.Feed. Defaults to nil, which costs nothing.
 	OnRunFailed func(context.Context, *RunError) error
 	// ClaimThrough makes the worker request grants instead of claiming for itself, for workers that are not trusted
-	// with budgets, quotas and capabilities. The GrantIssuer runs elsewhere, in a service that verifies the
-	// capabilities that the worker offers. Executions that a completion makes eligible are not handed to this worker,
-	// so each execution costs a grant and a claim. Defaults to nil: the worker claims for itself.
-	ClaimThrough Granter
+	// with budgets, quotas and capabilities. Engine.ClaimForWorker issues them, in a service that verifies the
+	// capabilities that the worker offers; the function is a client of that service. Executions that a completion makes
+	// eligible are not handed to this worker, so each execution costs a grant and a claim. Defaults to nil: the worker
+	// claims for itself.
+	ClaimThrough func(context.Context, enginecore.GrantRequest) (enginecore.Grant, error)
 	// TaskKinds makes the worker hand executions of these kinds to callers of Next, instead of running activities,
 	// which it then refuses to register: the names of activities for nodes of runs, and the kinds of executions outside
 	// runs. At most 256, by the rule for names of package activity. Defaults to none. A program that also runs
@@ -139,12 +140,7 @@ func (c WorkerConfig) resolve(in string) (worker.Config, error) {
 	}
 	config.Invoke = intercepted(c.Interceptors)
 	config.OnBudget = c.OnBudget
-	if c.ClaimThrough != nil {
-		config.Granter = func(ctx context.Context, r admission.GrantRequest) (admission.IssuedGrant, error) {
-			granted, err := c.ClaimThrough.ClaimForWorker(ctx, GrantRequest(r))
-			return admission.IssuedGrant(granted), err
-		}
-	}
+	config.Granter = c.ClaimThrough
 	return config, nil
 }
 

@@ -19,7 +19,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
-	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server"
 	"github.com/flowfabric/flowfabric-go/server/internal/contract"
 )
@@ -207,7 +206,8 @@ func TestContractExecutions(t *testing.T) {
 	})
 }
 
-// No route takes an execution of a partition that the deployment does not have: no worker and no keeper would look there.
+// No route takes an execution of a partition that the deployment does not have: no worker and no keeper would look
+// there.
 func TestContractPartitions(t *testing.T) {
 	onContract(t, func(p *contractPlace) {
 		flow := uuid.NewString()
@@ -478,7 +478,7 @@ func TestEnvironmentOfOtherServers(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, server.Environment{
 		URL: "valkeys+cluster://db:6379", Address: "0.0.0.0:9090", Partitions: 256, AdminToken: "t",
-		Secret: runtime.WaitpointSecret{KID: "k1", Hex: "00ff"},
+		Secret: enginecore.WaitpointSecret{KID: "k1", Hex: "00ff"},
 		Contract: server.ContractConfig{
 			Origins: []string{"https://a.example.com"}, StreamOps: 7, SecretGrace: 1500 * time.Millisecond,
 		},

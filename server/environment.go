@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
-	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // Environment contains the settings in the environment variables of other FlowFabric servers, for programs that
@@ -27,7 +27,7 @@ type Environment struct {
 	// Lanes is FF_LANES, for runtime.KeeperConfig; empty if it is not set.
 	Lanes []string
 	// Secret is FF_WAITPOINT_HMAC_SECRET, for runtime.OpenConfig; the zero value if it is not set.
-	Secret runtime.WaitpointSecret
+	Secret enginecore.WaitpointSecret
 	// AdminToken is FF_API_TOKEN, for Config; empty if it is not set.
 	AdminToken string
 	// Contract has FF_CORS_ORIGINS, FF_MAX_CONCURRENT_STREAM_OPS and FF_WAITPOINT_HMAC_GRACE_MS.
@@ -51,7 +51,7 @@ func ReadEnvironment(lookup func(string) (string, bool)) (Environment, error) {
 		if _, err := hex.DecodeString(secret); err != nil || secret == "" {
 			r.fault("FF_WAITPOINT_HMAC_SECRET must be an even number of hex digits") // the value is a secret
 		}
-		e.Secret = runtime.WaitpointSecret{KID: secretKID, Hex: secret}
+		e.Secret = enginecore.WaitpointSecret{KID: secretKID, Hex: secret}
 	}
 	if origins, set := lookup("FF_CORS_ORIGINS"); set {
 		e.Contract.Origins = r.origins(origins)

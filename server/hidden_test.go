@@ -147,7 +147,7 @@ func TestViewersSeeNoPayloads(t *testing.T) {
 	require.NoError(t, err)
 	_, err = runtime.Schedule(ctx, p.client, "hourly", def, secret+"-schedule", runtime.ScheduleConfig{Cron: "0 * * * *"})
 	require.NoError(t, err)
-	_, err = p.client.StartBulkJob(ctx, runtime.RunQuery{Flow: "none"}, fabrictype.BulkAction{Kind: fabrictype.BulkSignal, Signal: "go", Payload: []byte(`"` + secret + `-signal"`)}, runtime.BulkOptions{ID: "job"})
+	_, err = p.client.StartBulkJob(ctx, runtime.RunQuery{Flow: "none"}, fabrictype.BulkAction{Kind: "signal", Signal: "go", Payload: []byte(`"` + secret + `-signal"`)}, runtime.BulkOptions{ID: "job"})
 	require.NoError(t, err)
 
 	read := func(user string) string {

@@ -79,7 +79,7 @@ func TestEveryRouteKeepsOrRefusesJSON(t *testing.T) {
 	}
 	// Each way reports whether it took a text, and returns the stored form then.
 	input := func(id string) string {
-		d, err := p.client.Run("raw", id).Describe(ctx, runtime.WithValues(1<<20))
+		d, err := p.client.Run("raw", id).Describe(ctx, runtime.DescribeOptions{Values: true, ValueBytes: 1 << 20})
 		require.NoError(t, err)
 		return string(d.Input.Bytes())
 	}

@@ -64,7 +64,7 @@ func (k *keeperState) read(ctx context.Context, inspect func(context.Context) (f
 	k.state, k.until = "ok", time.Now().Add(keepersFresh)
 	for _, finding := range report.Findings {
 		if finding.Code == findingcode.KeeperNone || finding.Code == findingcode.KeeperLag {
-			k.state = string(finding.Code)
+			k.state = finding.Code
 		}
 	}
 	return k.state

@@ -10,6 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // testBudget is the budget of a Env: guarded by Env.mu.
@@ -50,7 +51,7 @@ func (s *Env) amount(dimension string) (*fabrictype.BudgetAmount, error) {
 	}
 	a := s.budget.dimensions[dimension]
 	if a == nil {
-		return nil, activity.NonRetryable(activity.ErrUnknownDimension)
+		return nil, activity.NonRetryable(activityspec.ErrUnknownDimension)
 	}
 	return a, nil
 }

@@ -46,7 +46,7 @@ func survey(ctx context.Context, topic string) (int, error) {
 
 func suspendedAt(t *testing.T, err error, want string) {
 	t.Helper()
-	if step, ok := activity.Suspended(err); !ok || step != want {
+	if step, ok := activitytest.Suspended(err); !ok || step != want {
 		t.Fatalf("suspended at %q, %v: %v", step, ok, err)
 	}
 }
@@ -104,16 +104,16 @@ func TestOnceIsRecorded(t *testing.T) {
 		t.Errorf("without steps: %v, %v", out, err)
 	}
 	_, err := activity.Step(env.Context(t.Context()), "count", func(context.Context) (string, error) { return "", nil })
-	if !activity.IsNonRetryable(err) || activity.CategoryOf(err) != activity.CategoryDecode {
+	if !activitytest.IsNonRetryable(err) || activitytest.CategoryOf(err) != "decode" {
 		t.Errorf("another type: %v", err)
 	}
 	_, err = activity.Step(env.Context(t.Context()), "new", func(context.Context) (chan int, error) { return make(chan int), nil })
-	if !activity.IsNonRetryable(err) || activity.CategoryOf(err) != activity.CategoryEncode {
+	if !activitytest.IsNonRetryable(err) || activitytest.CategoryOf(err) != "encode" {
 		t.Errorf("no JSON form: %v", err)
 	}
 	large := strings.Repeat("x", 1<<20)
 	_, err = activity.Step(env.Context(t.Context()), "large", func(context.Context) (string, error) { return large, nil })
-	if !activity.IsNonRetryable(err) || !strings.Contains(err.Error(), `step "large": result has 1048578 bytes, at most 1048576`) {
+	if !activitytest.IsNonRetryable(err) || !strings.Contains(err.Error(), `step "large": result has 1048578 bytes, at most 1048576`) {
 		t.Errorf("large: %v", err)
 	}
 }
@@ -187,7 +187,7 @@ func TestAwaitFaults(t *testing.T) {
 		`open waitpoint "w": within -1ns: must `: func() error { _, err := activity.OpenWaitpoint(with, "w", -1); return err },
 	} {
 		err := try()
-		if err == nil || !strings.Contains(err.Error(), want) || !activity.IsNonRetryable(err) {
+		if err == nil || !strings.Contains(err.Error(), want) || !activitytest.IsNonRetryable(err) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}

@@ -70,7 +70,7 @@ func (w *writer) has(id enginecore.FlowID, at time.Time) (bool, error) {
 
 // wholly reports whether the archive has a run as it is now, and its child runs.
 func (w *writer) wholly(ctx context.Context, s fabrictype.Run) (bool, error) {
-	for page, err := range pagesOf(ctx, w.client.Run(s.Flow, s.Run), s) {
+	for page, err := range pagesOf(ctx, w.client.Run(s.Flow, s.Run), s, runtime.DescribeOptions{}) {
 		if errors.Is(err, errChanged) {
 			return false, nil
 		}

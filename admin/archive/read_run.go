@@ -37,7 +37,9 @@ func (w *writer) read(ctx context.Context, s fabrictype.Run, add func(line) erro
 	ref := w.client.Run(s.Flow, s.Run)
 	var logging []string // nodes that may have logged
 	first := true
-	for page, err := range pagesOf(ctx, ref, s, runtime.WithValues(describe.MaxValueBytes), runtime.WithAttempts()) {
+	for page, err := range pagesOf(ctx, ref, s, runtime.DescribeOptions{
+		Values: true, ValueBytes: describe.MaxValueBytes, Attempts: true,
+	}) {
 		if err == nil && first {
 			err = addDefinition(page, add)
 		}
@@ -62,7 +64,7 @@ func (w *writer) read(ctx context.Context, s fabrictype.Run, add func(line) erro
 			return changedIfGone(err)
 		}
 	}
-	for _, err := range pagesOf(ctx, ref, s) {
+	for _, err := range pagesOf(ctx, ref, s, runtime.DescribeOptions{}) {
 		return err // nil if it is still the same end
 	}
 	return nil
@@ -91,12 +93,12 @@ func changedIfGone(err error) error {
 
 // pagesOf describes a run in pages. The error is errChanged if it has not the end that the summary has.
 func pagesOf(
-	ctx context.Context, ref *runtime.RunRef, s fabrictype.Run, options ...runtime.DescribeOption,
+	ctx context.Context, ref *runtime.RunRef, s fabrictype.Run, options runtime.DescribeOptions,
 ) iter.Seq2[*runtime.RunDescription, error] {
 	return func(yield func(*runtime.RunDescription, error) bool) {
-		for cursor := ""; ; {
-			d, err := ref.Describe(ctx, append(options[:len(options):len(options)],
-				runtime.WithPage(cursor, describe.MaxPage))...)
+		options.Nodes = describe.MaxPage
+		for {
+			d, err := ref.Describe(ctx, options)
 			if err != nil {
 				yield(nil, changedIfGone(err))
 				return
@@ -105,7 +107,7 @@ func pagesOf(
 				yield(nil, errChanged)
 				return
 			}
-			if cursor = d.Next; !yield(d, nil) || cursor == "" {
+			if options.Cursor = d.Next; !yield(d, nil) || options.Cursor == "" {
 				return
 			}
 		}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flowtest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -248,7 +247,7 @@ func TestBudgetEndsTheRun(t *testing.T) {
 		const limit = 100 // the first turn fits, the second does not
 		run := b.start(t, limit)
 		failed := run.MustFail()
-		require.Equal(t, activity.CategoryBudget, failed.Category)
+		require.Equal(t, "budget", failed.Category)
 		require.ErrorContains(t, failed, "budget exceeded")
 		require.EqualValues(t, 2, b.model.requests.Load())
 		used := spent(t, run)

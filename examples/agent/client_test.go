@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/activity/activitytest"
 )
 
 // Another provider's model gets the key and the name. Its faults are classified by whether another try can help.
@@ -46,7 +46,7 @@ func TestModelOfAnotherProvider(t *testing.T) {
 			require.Equal(t, "POST /v1/chat/completions Bearer k", <-seen)
 			if c.want != "" {
 				require.ErrorContains(t, err, c.want)
-				require.Equal(t, c.hopeless, activity.IsNonRetryable(err))
+				require.Equal(t, c.hopeless, activitytest.IsNonRetryable(err))
 				return
 			}
 			require.NoError(t, err)

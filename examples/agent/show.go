@@ -59,8 +59,8 @@ func (s *show) follow(ctx context.Context, over <-chan struct{}) error {
 }
 
 // turn prints the tokens of a turn as they come, and its tool calls.
-func (s *show) turn(ctx context.Context, t fabrictype.Turn) error {
-	fmt.Fprintf(s.out, "\nTurn %d: ", t.Number)
+func (s *show) turn(ctx context.Context, t fabrictype.ChildRun) error {
+	fmt.Fprintf(s.out, "\nTurn %d: ", t.Turn)
 	attempt := 1
 	for frame, err := range s.client.Run(t.Flow, t.Run).Stream(ctx, modelNode, "") {
 		if err != nil {

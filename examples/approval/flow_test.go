@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/activity/activitytest"
 	"github.com/flowfabric/flowfabric-go/approvals"
 )
 
@@ -40,6 +41,6 @@ func TestCount(t *testing.T) {
 	for comment, want := range map[string]string{"": "rejected by bob", "too late": "rejected by bob: too late"} {
 		_, err = Count(t.Context(), []activity.Signal[approvals.Decision]{says(approve, "ann", ""), says(reject, "bob", comment)})
 		require.EqualError(t, err, want)
-		require.True(t, activity.IsNonRetryable(err))
+		require.True(t, activitytest.IsNonRetryable(err))
 	}
 }

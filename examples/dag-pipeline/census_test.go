@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/activity/activitytest"
 )
 
 func TestScan(t *testing.T) {
@@ -47,7 +47,7 @@ func TestScanOfBadTree(t *testing.T) {
 	for _, root := range []string{file, filepath.Join(file, "below"), "/there/is/no/such/tree"} {
 		_, err := Scan(t.Context(), Source{Root: root})
 		require.ErrorContains(t, err, fmt.Sprintf("tree %q", root))
-		require.True(t, activity.IsNonRetryable(err))
+		require.True(t, activitytest.IsNonRetryable(err))
 	}
 }
 

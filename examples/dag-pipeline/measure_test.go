@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/activity/activitytest"
 )
 
 func TestMeasure(t *testing.T) {
@@ -44,7 +45,7 @@ func TestMeasureUnparsableFiles(t *testing.T) {
 func TestMeasureBadIndex(t *testing.T) {
 	t.Parallel()
 	_, err := Measure(t.Context(), MeasureInput{Index: 1, Cuts: []Cut{{}}})
-	require.True(t, activity.IsNonRetryable(err))
+	require.True(t, activitytest.IsNonRetryable(err))
 }
 
 func TestMeasureLargeFile(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/activity/activitytest"
 	"github.com/flowfabric/flowfabric-go/flowtest"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -252,7 +252,7 @@ func TestFileError(t *testing.T) {
 	var of *FileError
 	require.ErrorAs(t, err, &of)
 	require.Equal(t, "station-12.csv", of.File)
-	require.Equal(t, categoryFormat, activity.CategoryOf(err))
+	require.Equal(t, categoryFormat, activitytest.CategoryOf(err))
 }
 
 // TestProgram runs the whole program in this process, twice with one folder.

@@ -16,7 +16,7 @@ import (
 )
 
 // Check yields the problems of runs, in their order. The runs come from Open or Read, or are any descriptions with
-// values (runtime.WithValues); a run may be described in pages. An error of the source is yielded and ends the
+// values (runtime.DescribeOptions); a run may be described in pages. An error of the source is yielded and ends the
 // sequence.
 func (p Program) Check(runs iter.Seq2[*runtime.RunDescription, error]) iter.Seq2[Problem, error] {
 	return func(yield func(Problem, error) bool) {

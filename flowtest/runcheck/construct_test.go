@@ -238,7 +238,7 @@ func described(ctx context.Context, client *runtime.Client) iter.Seq2[*runtime.R
 				yield(nil, err)
 				return
 			}
-			d, err := client.Run(run.Flow, run.Run).Describe(ctx, runtime.WithValues(describe.MaxValueBytes))
+			d, err := client.Run(run.Flow, run.Run).Describe(ctx, runtime.DescribeOptions{Values: true, ValueBytes: describe.MaxValueBytes})
 			if !yield(d, err) {
 				return
 			}

@@ -35,7 +35,7 @@ func Open(ctx context.Context, client *runtime.Client) iter.Seq2[*runtime.RunDes
 func describePages(ctx context.Context, run *runtime.RunRef, yield func(*runtime.RunDescription, error) bool) bool {
 	for cursor := ""; ; {
 		d, err := run.Describe(
-			ctx, runtime.WithValues(describe.MaxValueBytes), runtime.WithPage(cursor, describe.MaxPage),
+			ctx, runtime.DescribeOptions{Values: true, ValueBytes: describe.MaxValueBytes, Cursor: cursor, Nodes: describe.MaxPage},
 		)
 		if errors.Is(err, runtime.ErrNotFound) {
 			return true

@@ -28,8 +28,9 @@
 // # Grants
 //
 // A GrantIssuer serves the grant requests of workers: it searches partitions in turns for an execution that the worker
-// may run, checks its capabilities, budgets, quotas and limits, and stores an IssuedGrant by which only that worker can
-// claim it. Executions that fail a check are moved to an index of blocked executions and tried again by later calls.
+// may run, checks its capabilities, budgets, quotas and limits, and stores an enginecore.Grant by which only that
+// worker can claim it. Executions that fail a check are moved to an index of blocked executions and tried again by
+// later calls.
 //
 // # Budget tasks
 //

@@ -46,18 +46,18 @@ func NewGrantIssuer(s *engine.Session) *GrantIssuer {
 }
 
 // ClaimForWorker issues a grant for one execution that the worker of the request may run. It returns
-// ErrNoGrant if there is none, and an error that wraps engine.ErrInvalid if the request is invalid.
-func (g *GrantIssuer) ClaimForWorker(ctx context.Context, r GrantRequest) (IssuedGrant, error) {
+// enginecore.ErrNoGrant if there is none, and an error that wraps engine.ErrInvalid if the request is invalid.
+func (g *GrantIssuer) ClaimForWorker(ctx context.Context, r enginecore.GrantRequest) (enginecore.Grant, error) {
 	s, err := g.newSearch(ctx, r)
 	if err != nil {
-		return IssuedGrant{}, err
+		return enginecore.Grant{}, err
 	}
 	// A search that blocked an execution, or lost one to another worker, may find another one when repeated.
 	for range maxSearches {
 		s.changed = false
 		grant, granted, err := s.run(ctx)
 		if err != nil {
-			return IssuedGrant{}, fmt.Errorf("claim for worker %s: %w", r.Instance, err)
+			return enginecore.Grant{}, fmt.Errorf("claim for worker %s: %w", r.Instance, err)
 		}
 		if granted {
 			return grant, nil
@@ -66,7 +66,7 @@ func (g *GrantIssuer) ClaimForWorker(ctx context.Context, r GrantRequest) (Issue
 			break
 		}
 	}
-	return IssuedGrant{}, ErrNoGrant
+	return enginecore.Grant{}, enginecore.ErrNoGrant
 }
 
 // rotate returns the partition at which a call begins; it advances once in each rotationWindow.

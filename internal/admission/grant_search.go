@@ -31,10 +31,10 @@ const (
 )
 
 // run grants the first execution of the searched partitions that the worker may run.
-func (s *grantSearch) run(ctx context.Context) (IssuedGrant, bool, error) {
+func (s *grantSearch) run(ctx context.Context) (enginecore.Grant, bool, error) {
 	list, err := s.readHeads(ctx)
 	if err != nil {
-		return IssuedGrant{}, false, err
+		return enginecore.Grant{}, false, err
 	}
 	if s.native {
 		s.issuer.sortByLastGrant(s.lane, list)
@@ -44,13 +44,13 @@ func (s *grantSearch) run(ctx context.Context) (IssuedGrant, bool, error) {
 		return grant, granted, err
 	}
 	if list, err = s.readRevoked(ctx); err != nil {
-		return IssuedGrant{}, false, err
+		return enginecore.Grant{}, false, err
 	}
 	return s.grantFirst(ctx, list)
 }
 
 // grantFirst grants an execution of the first partition of a list that has one which the worker may run.
-func (s *grantSearch) grantFirst(ctx context.Context, list []partitionHeads) (IssuedGrant, bool, error) {
+func (s *grantSearch) grantFirst(ctx context.Context, list []partitionHeads) (enginecore.Grant, bool, error) {
 	for _, heads := range list {
 		grant, granted, err := s.grantFrom(ctx, heads)
 		if granted {
@@ -60,14 +60,14 @@ func (s *grantSearch) grantFirst(ctx context.Context, list []partitionHeads) (Is
 			return grant, granted, err
 		}
 	}
-	return IssuedGrant{}, false, nil
+	return enginecore.Grant{}, false, nil
 }
 
 // grantSearch is the state of one call of ClaimForWorker.
 type grantSearch struct {
 	session      *engine.Session
 	issuer       *GrantIssuer
-	request      GrantRequest
+	request      enginecore.GrantRequest
 	lane         enginecore.LaneID
 	capabilities string // sorted, comma-separated
 	now          time.Time
@@ -78,8 +78,8 @@ type grantSearch struct {
 	passedOver   []string          // ids of executions that may not be granted now
 }
 
-func (g *GrantIssuer) newSearch(ctx context.Context, r GrantRequest) (*grantSearch, error) {
-	capabilities, err := r.check()
+func (g *GrantIssuer) newSearch(ctx context.Context, r enginecore.GrantRequest) (*grantSearch, error) {
+	capabilities, err := checkRequest(r)
 	if err != nil {
 		return nil, err
 	}
@@ -116,8 +116,8 @@ func (g *GrantIssuer) newSearch(ctx context.Context, r GrantRequest) (*grantSear
 // grantFrom grants one execution of a partition: the next one by the engine's order or, if there is none, a
 // blocked one that can run now. Every retryBlockedEvery-th grant searches the blocked ones first, so that
 // they do not starve.
-func (s *grantSearch) grantFrom(ctx context.Context, heads partitionHeads) (IssuedGrant, bool, error) {
-	ways := []func(context.Context, partitionHeads) (IssuedGrant, bool, error){s.grantNext, s.grantHead}
+func (s *grantSearch) grantFrom(ctx context.Context, heads partitionHeads) (enginecore.Grant, bool, error) {
+	ways := []func(context.Context, partitionHeads) (enginecore.Grant, bool, error){s.grantNext, s.grantHead}
 	if s.issuer.isBlockedTurn() {
 		slices.Reverse(ways)
 	}
@@ -126,13 +126,13 @@ func (s *grantSearch) grantFrom(ctx context.Context, heads partitionHeads) (Issu
 			return grant, granted, err
 		}
 	}
-	return IssuedGrant{}, false, nil
+	return enginecore.Grant{}, false, nil
 }
 
 // grantNext grants the execution that the engine names as the next one.
-func (s *grantSearch) grantNext(ctx context.Context, heads partitionHeads) (IssuedGrant, bool, error) {
+func (s *grantSearch) grantNext(ctx context.Context, heads partitionHeads) (enginecore.Grant, bool, error) {
 	if !heads.ready {
-		return IssuedGrant{}, false, nil
+		return enginecore.Grant{}, false, nil
 	}
 	r := s.request
 	call := enginerpc.GrantNextCall{
@@ -146,19 +146,19 @@ func (s *grantSearch) grantNext(ctx context.Context, heads partitionHeads) (Issu
 		call.PassedOver = strings.Join(s.passedOver, "\n")
 		reply, err := s.session.Core.GrantNext(ctx, call)
 		if err != nil || reply.ExecutionID == "" {
-			return IssuedGrant{}, false, err
+			return enginecore.Grant{}, false, err
 		}
 		id := enginecore.ExecutionID(reply.ExecutionID)
 		at, err := keyspace.PartitionOf(id)
 		if err != nil {
-			return IssuedGrant{}, false, err
+			return enginecore.Grant{}, false, err
 		}
 		if reply.Granted {
 			return s.grantOf(id, reply.Reclaim), true, nil
 		}
 		asked := []grantCandidate{{id: id}}
 		if err := s.readRecords(ctx, asked); err != nil {
-			return IssuedGrant{}, false, err
+			return enginecore.Grant{}, false, err
 		}
 		// Another worker may have claimed the execution in between. Acquiring permits for its next lease would then
 		// give up the permits of the current one.
@@ -170,20 +170,20 @@ func (s *grantSearch) grantNext(ctx context.Context, heads partitionHeads) (Issu
 		}
 		s.passedOver = append(s.passedOver, reply.ExecutionID)
 	}
-	return IssuedGrant{}, false, nil
+	return enginecore.Grant{}, false, nil
 }
 
 // grantHead grants the first of the heads that the worker may run.
-func (s *grantSearch) grantHead(ctx context.Context, heads partitionHeads) (IssuedGrant, bool, error) {
+func (s *grantSearch) grantHead(ctx context.Context, heads partitionHeads) (enginecore.Grant, bool, error) {
 	if len(heads.ids) == 0 {
-		return IssuedGrant{}, false, nil
+		return enginecore.Grant{}, false, nil
 	}
 	paused, err := s.pauses(ctx, heads)
 	if err != nil || paused[engine.PausedLane+" "+s.request.Lane] {
-		return IssuedGrant{}, false, err
+		return enginecore.Grant{}, false, err
 	}
 	if err := s.readRecords(ctx, heads.ids); err != nil {
-		return IssuedGrant{}, false, err
+		return enginecore.Grant{}, false, err
 	}
 	for i := range heads.ids {
 		x := &heads.ids[i]
@@ -195,7 +195,7 @@ func (s *grantSearch) grantHead(ctx context.Context, heads partitionHeads) (Issu
 			return grant, granted, err
 		}
 	}
-	return IssuedGrant{}, false, nil
+	return enginecore.Grant{}, false, nil
 }
 
 // pauses returns the pauses in a partition; nil unless the eligible index has a pause mark.
@@ -243,21 +243,21 @@ func (s *grantSearch) knowsActivity(x *grantCandidate) bool {
 // tryGrant grants one execution, or blocks it if the worker may not run it.
 func (s *grantSearch) tryGrant(
 	ctx context.Context, at keyspace.Partition, x *grantCandidate,
-) (IssuedGrant, bool, error) {
+) (enginecore.Grant, bool, error) {
 	if !s.knowsActivity(x) {
 		if !s.native {
-			return IssuedGrant{}, false, nil // workers of other programs, which this engine does not know, may run it
+			return enginecore.Grant{}, false, nil // workers of other programs, which this engine does not know, may run it
 		}
-		return IssuedGrant{}, false, s.block(ctx, x, blockedByRoute,
+		return enginecore.Grant{}, false, s.block(ctx, x, blockedByRoute,
 			fmt.Sprintf("no running worker knows activity %q", x.record["execution_kind"]))
 	}
 	if missing := s.missingCapabilities(x.record["required_capabilities"]); missing != "" {
-		return IssuedGrant{}, false, s.block(ctx, x, blockedByRoute,
+		return enginecore.Grant{}, false, s.block(ctx, x, blockedByRoute,
 			"no connected worker satisfies required_capabilities: "+missing)
 	}
 	idle, err := s.isIdle(ctx, at, x)
 	if err != nil || !idle {
-		return IssuedGrant{}, false, err
+		return enginecore.Grant{}, false, err
 	}
 	return s.admitAndGrant(ctx, at, x)
 }
@@ -266,20 +266,20 @@ func (s *grantSearch) tryGrant(
 // blocks it otherwise.
 func (s *grantSearch) admitAndGrant(
 	ctx context.Context, at keyspace.Partition, x *grantCandidate,
-) (IssuedGrant, bool, error) {
+) (enginecore.Grant, bool, error) {
 	a, err := s.Admit(ctx, x)
 	if err != nil {
-		return IssuedGrant{}, false, err
+		return enginecore.Grant{}, false, err
 	}
 	switch a.reason {
 	case "":
 	case alreadyBlocked:
-		return IssuedGrant{}, false, nil
+		return enginecore.Grant{}, false, nil
 	default:
-		return IssuedGrant{}, false, s.block(ctx, x, a.reason, a.detail)
+		return enginecore.Grant{}, false, s.block(ctx, x, a.reason, a.detail)
 	}
 	if err := s.unblock(ctx, x); err != nil {
-		return IssuedGrant{}, false, err
+		return enginecore.Grant{}, false, err
 	}
 	grant, err := s.issue(ctx, at, x)
 	if err != nil {
@@ -288,7 +288,7 @@ func (s *grantSearch) admitAndGrant(
 		s.session.Logger.LogAttrs(ctx, slog.LevelDebug, "flowfabric: the grant issuer could not grant an execution",
 			observe.EventGrantFailed.Attr(),
 			slog.String("execution", string(x.id)), slog.Any("error", err))
-		return IssuedGrant{}, false, nil
+		return enginecore.Grant{}, false, nil
 	}
 	return grant, true, nil
 }
@@ -351,7 +351,7 @@ func (s *grantSearch) unblock(ctx context.Context, x *grantCandidate) error {
 }
 
 // issue writes a claim grant or a reclaim grant of an execution and returns it.
-func (s *grantSearch) issue(ctx context.Context, at keyspace.Partition, x *grantCandidate) (IssuedGrant, error) {
+func (s *grantSearch) issue(ctx context.Context, at keyspace.Partition, x *grantCandidate) (enginecore.Grant, error) {
 	core, r := s.session.Core, s.request
 	call := enginerpc.Grant{
 		ExecutionID: x.id, WorkerID: r.WorkerID, WorkerInstanceID: r.Instance, LaneID: s.lane, GrantTTL: r.TTL,
@@ -365,14 +365,14 @@ func (s *grantSearch) issue(ctx context.Context, at keyspace.Partition, x *grant
 		_, err = core.IssueClaimGrant(ctx, enginerpc.IssueClaimGrantCall{Grant: call})
 	}
 	if err != nil {
-		return IssuedGrant{}, err
+		return enginecore.Grant{}, err
 	}
 	return s.grantOf(x.id, reclaim), nil
 }
 
-func (s *grantSearch) grantOf(id enginecore.ExecutionID, reclaim bool) IssuedGrant {
+func (s *grantSearch) grantOf(id enginecore.ExecutionID, reclaim bool) enginecore.Grant {
 	r := s.request
-	return IssuedGrant{
+	return enginecore.Grant{
 		ExecutionID: id, Lane: s.lane, WorkerID: r.WorkerID, Instance: r.Instance, Reclaim: reclaim,
 		Key: s.session.Core.Keys().ExecClaimGrant(id), ExpiresAt: s.now.Add(r.TTL),
 	}

@@ -4,62 +4,60 @@ package auditlink
 import (
 	"errors"
 	"fmt"
-
-	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
-// Actions. The comment of fabrictype.AuditAction describes them.
+// Actions. The comment of fabrictype.AuditEntry describes them.
 const (
-	CreateBudget fabrictype.AuditAction = "create_budget"
-	SetBudget    fabrictype.AuditAction = "set_budget"
-	ResetBudget  fabrictype.AuditAction = "reset_budget"
-	DeleteBudget fabrictype.AuditAction = "delete_budget"
+	CreateBudget = "create_budget"
+	SetBudget    = "set_budget"
+	ResetBudget  = "reset_budget"
+	DeleteBudget = "delete_budget"
 
-	SetLimit   fabrictype.AuditAction = "set_limit"
-	ResetLimit fabrictype.AuditAction = "reset_limit"
+	SetLimit   = "set_limit"
+	ResetLimit = "reset_limit"
 
-	SetSchedule      fabrictype.AuditAction = "set_schedule"
-	PauseSchedule    fabrictype.AuditAction = "pause_schedule"
-	ResumeSchedule   fabrictype.AuditAction = "resume_schedule"
-	TriggerSchedule  fabrictype.AuditAction = "trigger_schedule"
-	BackfillSchedule fabrictype.AuditAction = "backfill_schedule"
-	DeleteSchedule   fabrictype.AuditAction = "delete_schedule"
+	SetSchedule      = "set_schedule"
+	PauseSchedule    = "pause_schedule"
+	ResumeSchedule   = "resume_schedule"
+	TriggerSchedule  = "trigger_schedule"
+	BackfillSchedule = "backfill_schedule"
+	DeleteSchedule   = "delete_schedule"
 
-	PauseLane      fabrictype.AuditAction = "pause_lane"
-	ResumeLane     fabrictype.AuditAction = "resume_lane"
-	PauseActivity  fabrictype.AuditAction = "pause_activity"
-	ResumeActivity fabrictype.AuditAction = "resume_activity"
+	PauseLane      = "pause_lane"
+	ResumeLane     = "resume_lane"
+	PauseActivity  = "pause_activity"
+	ResumeActivity = "resume_activity"
 
-	DrainWorker   fabrictype.AuditAction = "drain_worker"
-	WithdrawFlow  fabrictype.AuditAction = "withdraw_flow"
-	StartBulkJob  fabrictype.AuditAction = "start_bulk_job"
-	StopBulkJob   fabrictype.AuditAction = "stop_bulk_job"
-	RotateSecrets fabrictype.AuditAction = "rotate_secrets"
+	DrainWorker   = "drain_worker"
+	WithdrawFlow  = "withdraw_flow"
+	StartBulkJob  = "start_bulk_job"
+	StopBulkJob   = "stop_bulk_job"
+	RotateSecrets = "rotate_secrets"
 
 	// Of servers.
-	CreateToken      fabrictype.AuditAction = "create_token"
-	DeleteToken      fabrictype.AuditAction = "delete_token"
-	DeleteSession    fabrictype.AuditAction = "delete_session"
-	RemovePushWorker fabrictype.AuditAction = "remove_push_worker"
+	CreateToken      = "create_token"
+	DeleteToken      = "delete_token"
+	DeleteSession    = "delete_session"
+	RemovePushWorker = "remove_push_worker"
 
-	AnswerWait fabrictype.AuditAction = "answer_wait"
+	AnswerWait = "answer_wait"
 
 	// Of runs.
-	SetPriority fabrictype.AuditAction = "set_priority"
-	MoveStart   fabrictype.AuditAction = "move_start"
-	MoveTimer   fabrictype.AuditAction = "move_timer"
-	SkipTimer   fabrictype.AuditAction = "skip_timer"
-	PurgeRun    fabrictype.AuditAction = "purge_run"
+	SetPriority = "set_priority"
+	MoveStart   = "move_start"
+	MoveTimer   = "move_timer"
+	SkipTimer   = "skip_timer"
+	PurgeRun    = "purge_run"
 
 	// Of package admin.
-	CancelExecution fabrictype.AuditAction = "cancel_execution"
-	CancelFlow      fabrictype.AuditAction = "cancel_flow"
-	CloseWaitpoint  fabrictype.AuditAction = "close_waitpoint"
-	CreateQuota     fabrictype.AuditAction = "create_quota"
-	ReplayExecution fabrictype.AuditAction = "replay_execution"
-	RevokeLease     fabrictype.AuditAction = "revoke_lease"
-	SetTags         fabrictype.AuditAction = "set_tags"
-	RunKeeperTask   fabrictype.AuditAction = "run_keeper_task"
+	CancelExecution = "cancel_execution"
+	CancelFlow      = "cancel_flow"
+	CloseWaitpoint  = "close_waitpoint"
+	CreateQuota     = "create_quota"
+	ReplayExecution = "replay_execution"
+	RevokeLease     = "revoke_lease"
+	SetTags         = "set_tags"
+	RunKeeperTask   = "run_keeper_task"
 )
 
 // Entry is an action as it is recorded.

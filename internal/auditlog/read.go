@@ -20,7 +20,7 @@ const page = 100
 // Query selects entries. An entry must satisfy all fields that are set.
 type Query struct {
 	Actor  string
-	Action fabrictype.AuditAction
+	Action string
 	Name   string
 	// From (inclusive) and Before (exclusive) bound the time.
 	From, Before time.Time
@@ -67,7 +67,7 @@ func Read(ctx context.Context, s *engine.Session, q Query) iter.Seq2[fabrictype.
 func entryOf(e enginerpc.AuditEntry) fabrictype.AuditEntry {
 	at, _ := timeOf(e.Position)
 	return fabrictype.AuditEntry{
-		ID: e.EntryID, At: at, Actor: e.Actor, Action: fabrictype.AuditAction(e.Action), Name: e.Name, Detail: e.Detail,
+		ID: e.EntryID, At: at, Actor: e.Actor, Action: e.Action, Name: e.Name, Detail: e.Detail,
 		Failure: e.Failure, Cursor: e.Position,
 	}
 }

@@ -140,7 +140,7 @@ func (c *Change) Entry(actor string) fabrictype.AuditEntry {
 }
 
 // Entry is the entry of the audit log for an action on the budget.
-func (b Budget) Entry(actor string, action fabrictype.AuditAction) fabrictype.AuditEntry {
+func (b Budget) Entry(actor string, action string) fabrictype.AuditEntry {
 	name := b.name.Name
 	if b.name.Key != "" {
 		name += "/" + b.name.Key

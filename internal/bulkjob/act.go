@@ -10,7 +10,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/answer"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -40,9 +39,9 @@ func isSkip(err error) bool {
 // executed.
 func (a *actor) isDone(err error) bool {
 	switch a.spec.Action.Kind {
-	case fabrictype.BulkPurge:
+	case "purge":
 		return errors.Is(err, engine.ErrRunNotFound) || errors.Is(err, enginecore.ErrFlowNotFound)
-	case fabrictype.BulkCancel:
+	case "cancel":
 		return errors.Is(err, engine.ErrRunOver) || errors.Is(err, enginecore.ErrFlowAlreadyTerminal)
 	default:
 		return false // the engine knows it by the job, or does it again
@@ -81,27 +80,27 @@ func (a *actor) act(ctx context.Context, run enginerpc.Run) error {
 	if err != nil {
 		return err
 	}
-	at := engine.Run{FlowID: run.FlowID, Partition: p}
 	switch action := a.spec.Action; action.Kind {
-	case fabrictype.BulkCancel:
+	case "cancel":
 		return a.cancel(ctx, p, run, submit.CancelAll)
-	case fabrictype.BulkCancelPending:
+	case "cancel_pending":
 		return a.cancel(ctx, p, run, submit.CancelPending)
-	case fabrictype.BulkRerun:
+	case "rerun":
 		return a.rerun(ctx, p, run)
-	case fabrictype.BulkPurge:
+	case "purge":
 		return a.submitter.Purge(ctx, run.FlowName, run.RunID, run.FlowID, p, time.Time{})
-	case fabrictype.BulkPause:
-		return runcontrol.Pause(ctx, a.session, at, action.Reason, a.spec.Actor)
-	case fabrictype.BulkResume:
-		return runcontrol.Resume(ctx, a.session, at, a.spec.Actor)
-	case fabrictype.BulkPriority:
+	case "pause":
+		return runcontrol.Pause(ctx, a.session, engine.Run{FlowID: run.FlowID, Partition: p}, action.Reason, a.spec.Actor)
+	case "resume":
+		return runcontrol.Resume(ctx, a.session, engine.Run{FlowID: run.FlowID, Partition: p}, a.spec.Actor)
+	case "priority":
 		core, err := a.session.Library("changing priorities")
 		if err != nil {
 			return err
 		}
+		at := engine.Run{FlowID: run.FlowID, Partition: p}
 		return runcontrol.SetPriority(ctx, a.session, core, at, "", action.Priority)
-	case fabrictype.BulkSignal:
+	case "signal":
 		return a.signal(ctx, p, run)
 	}
 	return fmt.Errorf("action %q is unknown to this keeper", a.spec.Action.Kind)

@@ -45,21 +45,22 @@ func CheckAction(a fabrictype.BulkAction) error {
 	rest.Kind = ""
 	var err error
 	switch a.Kind {
-	case fabrictype.BulkCancel, fabrictype.BulkCancelPending, fabrictype.BulkPause:
+	case "cancel", "cancel_pending", "pause":
 		err, rest.Reason = engine.CheckReason(a.Reason), ""
-	case fabrictype.BulkRerun:
+	case "rerun":
 		err, rest.Scope = submit.CheckScope(a.Scope), ""
-	case fabrictype.BulkPriority:
+	case "priority":
 		err, rest.Priority = runcontrol.CheckPriority(a.Priority), 0
-	case fabrictype.BulkSignal:
+	case "signal":
 		err, rest.Signal, rest.Payload = checkSignal(a), "", nil
-	case fabrictype.BulkPurge, fabrictype.BulkResume:
+	case "purge", "resume":
 	default:
-		return engine.Invalid("action %q: must be made by a function of package bulk", a.Kind)
+		return engine.Invalid(
+			"action %q: must be one of cancel, cancel_pending, pause, priority, purge, rerun, resume, signal", a.Kind)
 	}
 	if err == nil && (rest.Reason != "" || rest.Scope != "" || rest.Priority != 0 || rest.Signal != "" ||
 		len(rest.Payload) > 0) {
-		err = engine.Invalid("action %q: has fields of other actions: make it by a function of package bulk", a.Kind)
+		err = engine.Invalid("action %q: has fields of other actions", a.Kind)
 	}
 	return err
 }
@@ -82,13 +83,13 @@ func checkSignal(a fabrictype.BulkAction) error {
 
 // Detail is the job in the audit log: its action and query, without the payload of signals.
 func (s Spec) Detail() string {
-	text := string(s.Action.Kind)
+	text := s.Action.Kind
 	for _, part := range []string{string(s.Action.Scope), s.Action.Signal} {
 		if part != "" {
 			text += " " + part
 		}
 	}
-	if s.Action.Kind == fabrictype.BulkPriority {
+	if s.Action.Kind == "priority" {
 		text += " " + strconv.Itoa(s.Action.Priority)
 	}
 	text += " of runs with " + s.Query

@@ -33,7 +33,7 @@ func (s *Session) Audited(ctx context.Context, e fabrictype.AuditEntry, act func
 	}
 	call := enginerpc.AuditCall{
 		Partition: Directory(), Namespace: string(s.Namespace), EntryID: uuid.NewString(), Actor: e.Actor,
-		Action: string(e.Action), Name: cut(e.Name), Detail: cut(e.Detail),
+		Action: e.Action, Name: cut(e.Name), Detail: cut(e.Detail),
 	}
 	if _, err := store.Audit(ctx, call); err != nil {
 		return fmt.Errorf("not recorded in the audit log, so not done: %w", err)

@@ -3,7 +3,7 @@ package engine
 import (
 	"cmp"
 
-	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // Categories of failures that a worker gives in addition to the categories of package activity.
@@ -32,10 +32,10 @@ const CategoryWorkerLost = "worker_lost"
 // category.
 var plainFailures = map[string]struct{ reason, category string }{
 	"max_reclaims_exceeded": {"its worker was lost too often", CategoryWorkerLost},
-	"attempt_timeout":       {"the attempt ran longer than its start-to-close timeout", activity.CategoryTimeout},
-	"execution_deadline":    {"the run exceeded its deadline", activity.CategoryTimeout},
-	"flow_deadline":         {"the run exceeded its deadline", activity.CategoryTimeout},
-	"finally_deadline":      {"it ran longer than flow.Finally allows", activity.CategoryTimeout},
+	"attempt_timeout":       {"the attempt ran longer than its start-to-close timeout", activityspec.CategoryTimeout},
+	"execution_deadline":    {"the run exceeded its deadline", activityspec.CategoryTimeout},
+	"flow_deadline":         {"the run exceeded its deadline", activityspec.CategoryTimeout},
+	"finally_deadline":      {"it ran longer than flow.Finally allows", activityspec.CategoryTimeout},
 }
 
 // PlainFailure translates the reason and category that the engine recorded of a failure into the words of the

@@ -46,7 +46,7 @@ func Late(e fabrictype.Explanation, late time.Duration, noKeeper bool) fabrictyp
 	if e.Sentence != "" {
 		text += " (" + e.Sentence + ")"
 	}
-	e.Subject, e.Reason, e.Sentence, e.Remedy = string(e.Reason), waitreason.KeeperOverdue, text, remedy
+	e.Subject, e.Reason, e.Sentence, e.Remedy = e.Reason, waitreason.KeeperOverdue, text, remedy
 	return e
 }
 

@@ -35,7 +35,7 @@ func LanePaused(name string, p Pause) fabrictype.Explanation {
 // anonymous is the actor of calls that name none.
 const anonymous = "client"
 
-func (p Pause) of(r fabrictype.WaitReason, subject, what, remedy string) fabrictype.Explanation {
+func (p Pause) of(r string, subject, what, remedy string) fabrictype.Explanation {
 	sentence := what + " is paused"
 	if p.By != "" && p.By != anonymous {
 		sentence += " by " + p.By

@@ -20,7 +20,7 @@ func TestReasonsOfRecords(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		node enginerpc.DescribedNode
-		want fabrictype.WaitReason
+		want string
 		says string
 	}{
 		{"ended", enginerpc.DescribedNode{LifecyclePhase: "terminal", BlockingReason: "none"}, "", ""},

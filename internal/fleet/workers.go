@@ -63,7 +63,7 @@ func readWorker(r enginerpc.WorkerRecord) fabrictype.Worker {
 	var started map[string]int64
 	_ = json.Unmarshal(r.Started, &started)
 	w := fabrictype.Worker{
-		Instance: string(r.WorkerInstanceID), Name: about.Name, State: fabrictype.WorkerState(r.State),
+		Instance: string(r.WorkerInstanceID), Name: about.Name, State: string(r.State),
 		Host: about.Host, PID: about.PID, Build: about.Build,
 		Lanes: elementsOf(r.Lanes), Capabilities: about.Capabilities, Slots: about.Slots, Used: int(r.Used),
 		Started: started,

@@ -108,7 +108,7 @@ var (
 		Right: api.Operate, Effect: Changes, Bound: true,
 		Summary: "End the sleep of a node now",
 	})
-	ListTurns = call[NodeInput, fabrictype.Page[fabrictype.Turn]](Operation{
+	ListTurns = call[NodeInput, fabrictype.Page[fabrictype.ChildRun]](Operation{
 		Name: "list-turns", Group: "nodes", Method: "GET", Path: "/runs/{flow}/{run}/nodes/{node}/turns",
 		Right: api.View, Effect: Reads, Bound: true,
 		Summary: "List the turns of a loop",

@@ -59,10 +59,9 @@ type Operation struct {
 
 // Queries that operations take as parameters.
 const (
-	// QueryRuns is a query of runs: runtime.RunQuery writes its parameters and runtime.ParseRunQuery reads them.
+	// QueryRuns is a query of runs: runtime.RunQuery writes and reads its parameters.
 	QueryRuns = "runs"
-	// QueryWaits is a query of open waits: WaitQuery.Values writes its parameters and runtime.ParseWaitQuery
-	// reads them.
+	// QueryWaits is a query of open waits: runtime.WaitQuery writes and reads its parameters.
 	QueryWaits = "waits"
 )
 

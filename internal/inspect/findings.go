@@ -15,7 +15,7 @@ import (
 type findings []fabrictype.Finding
 
 // add appends a finding.
-func (list *findings) add(code fabrictype.FindingCode, severity fabrictype.Severity, subject, found, remedy string) {
+func (list *findings) add(code string, severity fabrictype.Severity, subject, found, remedy string) {
 	*list = append(*list, fabrictype.Finding{
 		Code: code, Severity: severity, Subject: subject, Found: found, Remedy: remedy,
 	})

@@ -119,7 +119,7 @@ func (x inspector) laneWorkers(ctx context.Context) map[string]laneCount {
 		}
 		for _, w := range reply.Workers {
 			drains := fabrictype.Worker{
-				State: fabrictype.WorkerState(w.State), DrainRequestedAt: w.DrainRequestedAt,
+				State: string(w.State), DrainRequestedAt: w.DrainRequestedAt,
 			}.Drains()
 			for lane := range strings.SplitSeq(w.Lanes, "\n") {
 				count := counts[lane]

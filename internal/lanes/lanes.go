@@ -68,7 +68,7 @@ func (s Subject) kindName() string {
 // Entry is the entry of the audit log for a pause, or the end of one: do is "pause" or "resume".
 func (s Subject) Entry(actor, do, reason string) fabrictype.AuditEntry {
 	return fabrictype.AuditEntry{
-		Actor: actor, Action: fabrictype.AuditAction(do + "_" + s.kindName()), Name: s.Name, Detail: reason,
+		Actor: actor, Action: string(do + "_" + s.kindName()), Name: s.Name, Detail: reason,
 	}
 }
 

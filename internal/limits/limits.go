@@ -118,7 +118,7 @@ func (l Limit) EntryOfReset(actor string) fabrictype.AuditEntry {
 	return l.entry(actor, auditlink.ResetLimit)
 }
 
-func (l Limit) entry(actor string, action fabrictype.AuditAction) fabrictype.AuditEntry {
+func (l Limit) entry(actor string, action string) fabrictype.AuditEntry {
 	name := l.name
 	if l.key != "" {
 		name += "/" + l.key

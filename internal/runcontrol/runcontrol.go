@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/errordetail"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
@@ -87,10 +88,10 @@ func SetPriority(
 }
 
 // ErrRunStarted means that the time of the start of a run is over, or that it never had one.
-var ErrRunStarted = errors.New("the run has started")
+var ErrRunStarted = errordetail.NewSentinelOf(engine.ErrOver, "flowfabric.run_started", "the run has started")
 
 // ErrNotSleeping is returned for a node that does not sleep: it has not begun to, or its time is over.
-var ErrNotSleeping = errors.New("the node does not sleep")
+var ErrNotSleeping = errordetail.NewSentinelOf(engine.ErrOver, "flowfabric.not_sleeping", "the node does not sleep")
 
 // MoveStart moves the start of a run that has not started: its roots, a bounded number with each call. Its error wraps
 // [ErrRunStarted], [enginecore.ErrRunQueued], [engine.ErrRunNotFound] or [engine.ErrRunOver].

@@ -28,11 +28,11 @@ var pageCursor = regexp.MustCompile(`^(s?[0-9]{1,20})?$`)
 func (q *Request) Check(most int) error {
 	switch {
 	case q.ValueBytes < 0 || q.ValueBytes > most:
-		return engine.Invalid("WithValues(%d): must be 0 to %d bytes", q.ValueBytes, most)
+		return engine.Invalid("ValueBytes %d: must be 0 to %d bytes", q.ValueBytes, most)
 	case q.Paged && (q.Nodes < 1 || q.Nodes > describe.MaxPage):
-		return engine.Invalid("WithPage of %d nodes: must be 1 to %d", q.Nodes, describe.MaxPage)
+		return engine.Invalid("Nodes %d: must be 1 to %d", q.Nodes, describe.MaxPage)
 	case q.Paged && !pageCursor.MatchString(q.Cursor):
-		return engine.Invalid("WithPage: %.40q is not a cursor: use RunDescription.Next", q.Cursor)
+		return engine.Invalid("Cursor %.40q: it is not a cursor: use RunDescription.Next", q.Cursor)
 	}
 	q.ValueBytes = cmp.Or(q.ValueBytes, describe.DefaultValueBytes)
 	return nil

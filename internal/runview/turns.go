@@ -13,7 +13,7 @@ import (
 )
 
 // Turns returns the turns of a loop so far, the first one first; the last one may be running.
-func (r *Reader) Turns(ctx context.Context, node string) ([]fabrictype.Turn, error) {
+func (r *Reader) Turns(ctx context.Context, node string) ([]fabrictype.ChildRun, error) {
 	if _, err := r.Session.Library("loops (flow.Loop)"); err != nil {
 		return nil, err
 	}
@@ -37,19 +37,21 @@ func (r *Reader) Turns(ctx context.Context, node string) ([]fabrictype.Turn, err
 // describeTurns describes the runs that a loop has kept, and the current one.
 func (r *Reader) describeTurns(
 	ctx context.Context, n *fabrictype.Node, kept []enginecore.FlowID,
-) ([]fabrictype.Turn, error) {
-	turns := make([]fabrictype.Turn, len(kept))
+) ([]fabrictype.ChildRun, error) {
+	turns := make([]fabrictype.ChildRun, len(kept))
 	var asking errgroup.Group
 	asking.SetLimit(listConcurrency)
 	for i, id := range kept {
-		turns[i] = fabrictype.Turn{Number: i + 1, ChildRun: fabrictype.ChildRun{FlowID: string(id)}}
-		asking.Go(func() error { return r.describeChild(ctx, &turns[i].ChildRun) })
+		turns[i] = fabrictype.ChildRun{Turn: i + 1, FlowID: string(id)}
+		asking.Go(func() error { return r.describeChild(ctx, &turns[i]) })
 	}
 	if err := asking.Wait(); err != nil {
 		return nil, err
 	}
 	if n.Child != nil {
-		turns = append(turns, fabrictype.Turn{Number: len(turns) + 1, ChildRun: *n.Child})
+		last := *n.Child
+		last.Turn = len(turns) + 1
+		turns = append(turns, last)
 	}
 	return turns, nil
 }

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/errordetail"
@@ -269,7 +269,7 @@ func ReadRunFailure(
 	failed.Failures, failed.Omitted, _ = ReadFailures(ctx, s, p, id, reply.FailedNode)
 	switch reply.Outcome {
 	case "expired":
-		failed.Category = activity.CategoryTimeout
+		failed.Category = activityspec.CategoryTimeout
 	case "cancelled":
 		failed.Reason = reply.CancelReason
 		if i := slices.IndexFunc(failed.Failures, func(f NodeFailure) bool { return f.Outcome == "cancelled" }); i >= 0 {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/dispatch"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -34,9 +33,9 @@ func (r *Run) claimGranted(ctx context.Context, v dispatch.ClaimTarget) {
 	defer func() { r.claimedGranted(ctx, v, got, err) }()
 	for got < v.Slots && ctx.Err() == nil && !r.queue.IsClosed() {
 		sentAt := time.Now()
-		var grant admission.IssuedGrant
+		var grant enginecore.Grant
 		err = errGranterExited
-		grant, err = r.worker.config.Granter(ctx, admission.GrantRequest{
+		grant, err = r.worker.config.Granter(ctx, enginecore.GrantRequest{
 			Lane: string(v.Lane), WorkerID: r.request.WorkerID, Instance: r.worker.Instance, TTL: grantTTL,
 			Capabilities: r.worker.config.Capabilities, Activities: r.worker.activities(), Partition: v.Partition.Tag(),
 		})
@@ -59,7 +58,7 @@ var errGranterExited = errors.New("the granter ended its goroutine (runtime.Goex
 // nothing more was granted.
 func (r *Run) claimedGranted(ctx context.Context, v dispatch.ClaimTarget, got int, err error) {
 	r.worker.Counts.claimed(got)
-	failed := err != nil && !errors.Is(err, admission.ErrNoGrant) && ctx.Err() == nil
+	failed := err != nil && !errors.Is(err, enginecore.ErrNoGrant) && ctx.Err() == nil
 	if failed {
 		r.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the worker could not claim with a grant",
 			observe.EventClaimFailed.Attr(),
@@ -74,7 +73,7 @@ func (r *Run) claimedGranted(ctx context.Context, v dispatch.ClaimTarget, got in
 
 // useGrant claims by a grant. It returns no execution and no error if the grant has expired or the execution was
 // claimed or ended in the meantime.
-func (r *Run) useGrant(ctx context.Context, grant admission.IssuedGrant) ([]enginerpc.ClaimedExecution, error) {
+func (r *Run) useGrant(ctx context.Context, grant enginecore.Grant) ([]enginerpc.ClaimedExecution, error) {
 	partition, err := keyspace.PartitionOf(grant.ExecutionID)
 	if err != nil {
 		return nil, fmt.Errorf("use the grant: %w", err)
@@ -104,7 +103,7 @@ func (r *Run) useGrant(ctx context.Context, grant admission.IssuedGrant) ([]engi
 }
 
 // LeaseGranted leases the execution of a grant and returns its task.
-func (r *Run) LeaseGranted(ctx context.Context, grant admission.IssuedGrant) (*task.Task, error) {
+func (r *Run) LeaseGranted(ctx context.Context, grant enginecore.Grant) (*task.Task, error) {
 	sentAt := time.Now()
 	claimed, err := r.useGrant(ctx, grant)
 	if err != nil {
@@ -112,7 +111,7 @@ func (r *Run) LeaseGranted(ctx context.Context, grant admission.IssuedGrant) (*t
 	}
 	if len(claimed) == 0 {
 		return nil, fmt.Errorf("%w: the grant of %s is used up, has expired or is for another worker",
-			admission.ErrNoGrant, grant.ExecutionID)
+			enginecore.ErrNoGrant, grant.ExecutionID)
 	}
 	partition, err := keyspace.PartitionOf(grant.ExecutionID)
 	if err != nil {

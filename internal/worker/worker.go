@@ -14,7 +14,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
-	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -75,7 +74,7 @@ type Config struct {
 	// Logs defines which lines of the logs of activities are stored.
 	Logs output.LogConfig
 	// Granter issues the grants by which the worker claims; used only if Through is set.
-	Granter func(context.Context, admission.GrantRequest) (admission.IssuedGrant, error)
+	Granter func(context.Context, enginecore.GrantRequest) (enginecore.Grant, error)
 	Through bool // claim by grants of Granter only
 	// Kinds are the kinds of executions that callers of Next get; with any, the worker runs no functions.
 	Kinds []string
@@ -182,8 +181,8 @@ func (w *Worker) Next(ctx context.Context) (*held.Task, error) {
 }
 
 // NextGranted leases the execution of a grant and returns its task. If the grant can no longer be used, the error
-// matches admission.ErrNoGrant.
-func (w *Worker) NextGranted(ctx context.Context, grant admission.IssuedGrant) (*held.Task, error) {
+// matches enginecore.ErrNoGrant.
+func (w *Worker) NextGranted(ctx context.Context, grant enginecore.Grant) (*held.Task, error) {
 	if w.handover == nil {
 		return nil, errNotByHand
 	}

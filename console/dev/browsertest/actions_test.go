@@ -251,7 +251,7 @@ func TestBulkActions(t *testing.T) {
 
 		for i := range 60 {
 			_, err := runtime.Start(t.Context(), p.client, p.media, claim{Claim: "x"},
-				runtime.WithID(fmt.Sprintf("mt-%d", i)), runtime.StartAfter(time.Hour))
+				runtime.WithID(fmt.Sprintf("mt-%d", i)), runtime.StartAt(time.Now().Add(time.Hour)))
 			require.NoError(t, err)
 		}
 		body := `{"query": "flow=media.transcode", "action": {"kind": "pause"}, "rate": 1}`

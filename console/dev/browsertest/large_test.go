@@ -38,7 +38,7 @@ func TestLargeRun(t *testing.T) {
 	flow.Return(f, flow.Node(f, "end", step, layer[0], flow.AfterEach(layer[1:])))
 	def, err := f.Build()
 	require.NoError(t, err)
-	_, err = runtime.Start(t.Context(), p.client, def, 1, runtime.WithID("one"), runtime.StartAfter(time.Hour))
+	_, err = runtime.Start(t.Context(), p.client, def, 1, runtime.WithID("one"), runtime.StartAt(time.Now().Add(time.Hour)))
 	require.NoError(t, err)
 
 	w := open(t, p.url)

@@ -74,7 +74,7 @@ func TestManyRuns(t *testing.T) {
 			runs[i] = runtime.NewRun[claim]{
 				Input: claim{Claim: "x"},
 				Options: []runtime.StartOption{
-					runtime.WithID(fmt.Sprintf("mt-%06d", first+i)), runtime.StartAfter(24 * time.Hour),
+					runtime.WithID(fmt.Sprintf("mt-%06d", first+i)), runtime.StartAt(time.Now().Add(24 * time.Hour)),
 				},
 			}
 		}

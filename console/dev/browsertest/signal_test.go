@@ -40,7 +40,7 @@ func TestSignal(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "paid 12", result)
 
-		later := p.start(t, "CLM-2", runtime.StartAfter(time.Hour))
+		later := p.start(t, "CLM-2", runtime.StartAt(time.Now().Add(time.Hour)))
 		w.goTo("runs/claims.assess/CLM-2?node=review")
 		w.press("Signal…")
 		w.see("dialog[open]")

@@ -216,6 +216,8 @@ export interface CancelWaitInputBody {
 }
 
 export interface ChildRun {
+  /** Of a loop, the number of the turn, from 1 on. */
+  turn?: number;
   flow: string;
   run: string;
   flow_id?: string;
@@ -1514,22 +1516,6 @@ export interface TokenInputBody {
   token: string;
 }
 
-export interface Turn {
-  /** Counted from 1. */
-  turn: number;
-  flow: string;
-  run: string;
-  flow_id?: string;
-  state?: string;
-  total: number;
-  open: number;
-  succeeded: number;
-  failed?: number;
-  expired?: number;
-  cancelled?: number;
-  skipped?: number;
-}
-
 export interface Value {
   /** Name of the codec of the value. */
   codec: string;
@@ -1948,7 +1934,7 @@ export interface ListTurnsInput {
   };
 }
 
-export type ListTurnsOutput = Page<Turn>;
+export type ListTurnsOutput = Page<ChildRun>;
 
 /** get-live-value: Show a value that the function of a node has published */
 export interface GetLiveValueInput {

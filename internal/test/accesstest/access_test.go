@@ -121,7 +121,7 @@ func TestApplication(t *testing.T) {
 		b.Keeper(t)
 		b.Worker(t, def.Handlers())
 		b.Worker(t, def.Handlers(), runtime.WorkerConfig{
-			ClaimThrough: enginetest.NewGrantIssuer(t, b.Engine), Lanes: []string{"granted"},
+			ClaimThrough: b.Engine.ClaimForWorker, Lanes: []string{"granted"},
 		})
 		in := order{Tenant: "acme", Items: []string{"a", "bb"}}
 		run, err := runtime.Start(ctx, c, def, in, runtime.WithID("r"), runtime.WithTag("customer.id", "7"))
@@ -173,7 +173,7 @@ func operate(ctx context.Context, t *testing.T, b *enginetest.Bench, def *flow.D
 	require.NoError(t, c.Limit("api", "").Set(ctx, activity.LimitConfig{AtMost: 10, Per: time.Second}))
 	_, err = b.Engine.RotateSecrets(ctx, time.Minute)
 	require.NoError(t, err)
-	_, err = c.StartBulkJob(ctx, runtime.RunQuery{Flow: "none"}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, runtime.BulkOptions{ID: "purge"})
+	_, err = c.StartBulkJob(ctx, runtime.RunQuery{Flow: "none"}, fabrictype.BulkAction{Kind: "purge"}, runtime.BulkOptions{ID: "purge"})
 	require.NoError(t, err)
 	require.NoError(t, c.BulkJob("purge").Stop(ctx))
 	_, err = runtime.Schedule(ctx, c, "nightly", def, in, runtime.ScheduleConfig{Every: time.Hour})

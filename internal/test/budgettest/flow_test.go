@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -128,7 +129,7 @@ func TestBreachesAreReported(t *testing.T) {
 		_, err := run.Result(ctx)
 		var failed *runtime.RunError
 		require.ErrorAs(t, err, &failed)
-		require.Equal(t, activity.CategoryBudget, failed.Category)
+		require.Equal(t, activityspec.CategoryBudget, failed.Category)
 		require.Contains(t, failed.Reason, `budget "llm": 30 tokens asked, 85 of 100 spent and 0 reserved`)
 		require.Equal(t, 1, attempts)
 		var kinds []fabrictype.EventKind

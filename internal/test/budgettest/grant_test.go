@@ -7,11 +7,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
-	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // A GrantIssuer grants nothing of runs with a blocking budget, also if reservations exhaust it, and continues once
@@ -27,10 +27,10 @@ func TestGrantUnderClosedBudget(t *testing.T) {
 		require.Equal(t, "ok", held.Uses[0].State)
 		require.True(t, x.use("reserve", 4).Uses[0].Waits)
 		x.tell()
-		s := enginetest.NewGrantIssuer(t, b.Engine)
-		request := runtime.GrantRequest{Lane: activity.DefaultLane, WorkerID: "w", Instance: "w-1", TTL: time.Minute}
+		s := b.Engine
+		request := enginecore.GrantRequest{Lane: activity.DefaultLane, WorkerID: "w", Instance: "w-1", TTL: time.Minute}
 		_, err := s.ClaimForWorker(ctx, request)
-		require.ErrorIs(t, err, runtime.ErrNoGrant)
+		require.ErrorIs(t, err, enginecore.ErrNoGrant)
 		x.awaitBlocked(2)
 		b.Check(t, invariant.AnyTime)
 

@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -135,7 +136,7 @@ func TestSharedBudget(t *testing.T) {
 				return "", err
 			}
 			err := activity.ReportUsage(ctx, "miles", 1)
-			if !errors.Is(err, activity.ErrUnknownDimension) || !activity.IsNonRetryable(err) {
+			if !errors.Is(err, activityspec.ErrUnknownDimension) || !activityspec.IsNonRetryable(err) {
 				return "", fmt.Errorf("unknown dimension: %w", err)
 			}
 			return in, nil

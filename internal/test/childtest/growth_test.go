@@ -88,7 +88,7 @@ func TestLoop(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, turns, 6)
 		for i, turn := range turns {
-			require.Equal(t, i+1, turn.Number)
+			require.Equal(t, i+1, turn.Turn)
 			require.Equal(t, fabrictype.RunSucceeded, turn.State)
 			ref, err := runtime.Attach(b.Client.Run(turn.Flow, turn.Run), plusOne(t, "turn", double))
 			require.NoError(t, err)

@@ -68,7 +68,7 @@ func TestSkippedResultOfASubFlow(t *testing.T) {
 		_, err = run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrNoResult)
 		// So does a fork from the condition's side, and one with another input has a result.
-		fork, err := run.Fork(ctx, runtime.ForkInput(4))
+		fork, err := run.Fork(ctx, runtime.ForkOptions{Input: 4})
 		require.NoError(t, err)
 		forked, err := runtime.Attach(b.Client.Run("strict", fork.ID()), strictDef)
 		require.NoError(t, err)
@@ -224,7 +224,7 @@ func TestResultsWithoutBytes(t *testing.T) {
 				out, err := run.Result(ctx)
 				require.NoError(t, err, def.Name())
 				require.Equal(t, want, out, def.Name())
-				d, err := run.Describe(ctx, runtime.WithValues(0))
+				d, err := run.Describe(ctx, runtime.DescribeOptions{Values: true})
 				require.NoError(t, err)
 				for _, n := range d.Nodes {
 					require.NotNil(t, n.Result, "%s of %s", n.Name, def.Name())

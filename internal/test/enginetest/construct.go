@@ -41,14 +41,6 @@ func NewKeeper(tb testing.TB, e *runtime.Engine, config runtime.KeeperConfig) *r
 	return k
 }
 
-// NewGrantIssuer is runtime.NewGrantIssuer for a test that fails with its error.
-func NewGrantIssuer(tb testing.TB, e *runtime.Engine) *runtime.GrantIssuer {
-	tb.Helper()
-	g, err := runtime.NewGrantIssuer(e)
-	require.NoError(tb, err)
-	return g
-}
-
 // atMostOne is the config of a call that may leave it out.
 func atMostOne[C any](tb testing.TB, configs []C) (config C) {
 	tb.Helper()

@@ -78,8 +78,8 @@ const (
 // ContractPrefix is the prefix of all keys in contract mode.
 const ContractPrefix = "ff"
 
-// contractQuery selects contract mode in a URL.
-const contractQuery = "?contract=15"
+// ContractQuery selects contract mode in a URL.
+const ContractQuery = "?contract=15"
 
 // contractBackend returns the backend of contract mode with the intervals of tests.
 func contractBackend() engine.ContractBackend {
@@ -88,11 +88,11 @@ func contractBackend() engine.ContractBackend {
 
 // inContractMode completes a URL and a config: either of them selects contract mode.
 func inContractMode(url string, c runtime.OpenConfig) (string, runtime.OpenConfig) {
-	switch asked, given := strings.Contains(url, contractQuery), engine.GuestOf(c.Backend) != nil; {
+	switch asked, given := strings.Contains(url, ContractQuery), engine.GuestOf(c.Backend) != nil; {
 	case asked && !given:
 		c.Backend = contractBackend()
 	case given && !asked:
-		url += contractQuery
+		url += ContractQuery
 	}
 	return url, c
 }
@@ -109,7 +109,7 @@ func NewContract(tb testing.TB, kind testserver.Kind, config ...runtime.OpenConf
 	default:
 		url = ContractServer(tb, kind).URL()
 	}
-	b := Open(tb, kind, url+contractQuery, ContractPrefix, config...)
+	b := Open(tb, kind, url+ContractQuery, ContractPrefix, config...)
 	if kind == testserver.OnCluster {
 		tb.Cleanup(func() { b.Wipe(tb) })
 	}

@@ -235,7 +235,7 @@ func (b *Bench) Run(tb testing.TB, name string, run func(context.Context) error)
 }
 
 // Contract reports whether the engine is in contract mode.
-func (b *Bench) Contract() bool { return strings.Contains(b.URL, contractQuery) }
+func (b *Bench) Contract() bool { return strings.Contains(b.URL, ContractQuery) }
 
 // Keeper starts a keeper; it stops with the test.
 func (b *Bench) Keeper(tb testing.TB, config ...runtime.KeeperConfig) *Running {

@@ -53,12 +53,12 @@ func NewReference(tb testing.TB, kind testserver.Kind, config ...runtime.OpenCon
 	library := Reference(tb)
 	var b *Bench
 	if kind == testserver.Embedded {
-		b = Open(tb, kind, "embedded:"+contractQuery, ContractPrefix, config...)
+		b = Open(tb, kind, "embedded:"+ContractQuery, ContractPrefix, config...)
 		client := engine.ConnOf(b.Engine.Internal()).Client()
 		load := client.B().FunctionLoad().Replace().FunctionCode(library).Build()
 		require.NoError(tb, client.Do(Context(tb), load).Error())
 	} else {
-		b = Open(tb, kind, ServerWith(tb, kind, library).URL()+contractQuery, ContractPrefix, config...)
+		b = Open(tb, kind, ServerWith(tb, kind, library).URL()+ContractQuery, ContractPrefix, config...)
 	}
 	b.reference = true
 	return b

@@ -29,7 +29,7 @@ func panicBelow(depth int) int {
 // attemptsOf returns the attempts of the only node of a run.
 func attemptsOf(ctx context.Context, t *testing.T, run *runtime.Run[int]) []fabrictype.Attempt {
 	t.Helper()
-	d, err := run.Describe(ctx, runtime.WithAttempts())
+	d, err := run.Describe(ctx, runtime.DescribeOptions{Attempts: true})
 	require.NoError(t, err)
 	return d.Nodes[0].History
 }
@@ -87,7 +87,7 @@ func TestAttemptsKeepStackAndBuild(t *testing.T) {
 		require.Equal(t, got, n.History)
 
 		require.NoError(t, b.Client.Run("shaky", run.ID()).Purge(ctx))
-		_, err = run.Describe(ctx, runtime.WithAttempts())
+		_, err = run.Describe(ctx, runtime.DescribeOptions{Attempts: true})
 		require.ErrorIs(t, err, engine.ErrRunNotFound)
 		b.Settle(t)
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
@@ -61,13 +62,13 @@ func TestCategoriesOfAttempts(t *testing.T) {
 		require.NoError(t, err)
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
-		d, err := run.Describe(ctx, runtime.WithAttempts())
+		d, err := run.Describe(ctx, runtime.DescribeOptions{Attempts: true})
 		require.NoError(t, err)
 		var got []string
 		for _, attempt := range d.Nodes[0].History {
 			got = append(got, attempt.Category)
 		}
-		require.Equal(t, []string{"quota", `rate limit: 5 %\tün`, activity.CategoryError, ""}, got)
+		require.Equal(t, []string{"quota", `rate limit: 5 %\tün`, activityspec.CategoryError, ""}, got)
 		events := make(map[fabrictype.EventKind][]string)
 		for e, err := range run.Watch(ctx, "") {
 			require.NoError(t, err)
@@ -107,10 +108,10 @@ func TestCategoryOfAnExpiredSubFlow(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, fabrictype.RunExpired, d.State)
 		require.Empty(t, d.FailedNode)
-		require.Equal(t, activity.CategoryTimeout, d.Category)
+		require.Equal(t, activityspec.CategoryTimeout, d.Category)
 		for _, n := range d.Nodes {
 			require.Equal(t, "the run exceeded its deadline", n.Reason, n.Name)
-			require.Equal(t, activity.CategoryTimeout, n.Category, n.Name)
+			require.Equal(t, activityspec.CategoryTimeout, n.Category, n.Name)
 		}
 		b.Settle(t)
 	})

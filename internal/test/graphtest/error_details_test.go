@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -252,7 +253,7 @@ func TestRetryRulesOfANodeKeepTheAttemptsOfItsActivity(t *testing.T) {
 			activity.Retry(activity.RetryPolicy{Attempts: 1}))
 		b.Worker(t, []activity.Handler{a})
 		for name, policy := range map[string]activity.RetryPolicy{
-			"within": {Within: time.Hour}, "only": {Only: []string{activity.CategoryError}}, "except": {Except: []string{"x"}},
+			"within": {Within: time.Hour}, "only": {Only: []string{activityspec.CategoryError}}, "except": {Except: []string{"x"}},
 		} {
 			run, err := runtime.Start(ctx, b.Client, fixture.Single(t, a, activity.Retry(policy)), 1)
 			require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -54,7 +55,7 @@ func TestFinallyGetsTheFailureOfANodeThatEndedWithItsRun(t *testing.T) {
 		}
 		require.Equal(t, "b", f.Node)
 		require.Equal(t, fabrictype.OutcomeExpired, f.Outcome)
-		require.Equal(t, activity.CategoryTimeout, f.Category)
+		require.Equal(t, activityspec.CategoryTimeout, f.Category)
 		require.Equal(t, "the run exceeded its deadline", f.Reason)
 		require.ErrorIs(t, f.Err(), runtime.ErrDeadline)
 		b.Settle(t)
@@ -82,7 +83,7 @@ func TestFinallyOutOfTimeIsAFailureOfTheRun(t *testing.T) {
 			last := failed.Failures[len(failed.Failures)-1]
 			require.Equal(t, "release", last.Node)
 			require.Equal(t, fabrictype.OutcomeExpired, last.Outcome)
-			require.Equal(t, activity.CategoryTimeout, last.Category)
+			require.Equal(t, activityspec.CategoryTimeout, last.Category)
 			require.Equal(t, "it ran longer than flow.Finally allows", last.Reason)
 			require.ErrorIs(t, &last, runtime.ErrDeadline)
 			d, err := run.Describe(enginetest.Context(t))

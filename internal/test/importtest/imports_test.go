@@ -24,9 +24,10 @@ var mayImport = map[string][]string{
 	"flow":                  {"activity", "fabrictype", "internal/activityspec", "internal/errordetail", "internal/flowgraph"},
 	"internal/layout":       {},
 	"activity":              {"fabrictype", "internal/activitycontext", "internal/activityspec", "internal/errordetail", "internal/recordtext"},
-	"activity/activitytest": {"fabrictype", "activity", "internal/activitycontext"},
+	"activity/activitytest": {"fabrictype", "activity", "internal/activitycontext", "internal/activityspec"},
 
-	// The API on top of the rooms of runtime, which make the calls of the engine: it does not import internal/enginerpc.
+	// The API on top of the rooms of runtime, which make the calls of the engine: it does not import
+	// internal/enginerpc.
 	"runtime": {
 		"activity", "enginecore", "enginecore/embedded", "fabrictype", "flow", "interceptor",
 		"internal/activitycontext", "internal/activityspec", "internal/admission", "internal/answer",
@@ -96,14 +97,14 @@ var mayImport = map[string][]string{
 	},
 	"internal/worker/attempt": {
 		"internal/keyspace",
-		"activity", "internal/dispatch", "internal/engine", "internal/engine/observe", "internal/engine/retry",
+		"activity", "internal/activityspec", "internal/dispatch", "internal/engine", "internal/engine/observe", "internal/engine/retry",
 		"internal/enginerpc", "internal/worker/completion",
 		"internal/worker/lease",
 	},
 	"internal/worker/budget": {
 		"internal/keyspace", "internal/errorcode", "internal/engine",
 		"fabrictype",
-		"activity", "enginecore", "flow", "internal/activitycontext", "internal/admission", "internal/engine/batching",
+		"activity", "internal/activityspec", "enginecore", "flow", "internal/activitycontext", "internal/admission", "internal/engine/batching",
 		"internal/engine/observe", "internal/engine/retry",
 		"internal/enginerpc", "internal/flowgraph", "internal/submit", "internal/worker/attempt",
 	},
@@ -136,7 +137,7 @@ var mayImport = map[string][]string{
 	},
 	"internal/worker/output": {
 		"internal/errorcode",
-		"activity", "internal/activitycontext", "internal/engine", "internal/engine/observe",
+		"activity", "internal/activityspec", "internal/activitycontext", "internal/engine", "internal/engine/observe",
 		"internal/engine/retry", "internal/sleep", "internal/enginerpc",
 		"internal/worker/attempt", "internal/worker/lease",
 	},
@@ -174,7 +175,7 @@ var mayImport = map[string][]string{
 	},
 	"internal/runcontrol": {
 		"enginecore", "internal/admission", "internal/engine", "internal/enginerpc", "internal/errorcode",
-		"internal/activityspec", "internal/submit",
+		"internal/activityspec", "internal/errordetail", "internal/submit",
 	},
 	"internal/runview": {
 		"internal/keyspace", "internal/recordstate", "internal/eventkind", "internal/waitreason",
@@ -242,6 +243,7 @@ var mayImport = map[string][]string{
 	// Contract mode: its backend is above the rooms that it shares with the whole library. No room imports it.
 	"contract":                       {"contract/internal/backend", "internal/engine"},
 	"contract/internal/contracttest": {},
+	"contract/internal/modetest":     {},
 	"contract/internal/backend": {
 		"contract/internal/backend/execution", "contract/internal/backend/flows", "contract/internal/backend/keeper",
 		"contract/internal/backend/link", "contract/internal/backend/runs", "contract/internal/backend/signals",
@@ -372,7 +374,7 @@ var mayImport = map[string][]string{
 	// Packages that several of the above share.
 	"internal/activitycontext": {"fabrictype", "internal/activityspec"},
 	"internal/enginelink":      {"enginecore/embedded"},
-	"internal/activityspec":    {"internal/recordtext"},
+	"internal/activityspec":    {"internal/errordetail", "internal/recordtext"},
 	"internal/flowgraph":       {"activity", "fabrictype", "internal/layout", "internal/activityspec"},
 	"internal/hashrecord":      {"enginecore"},
 	"internal/describe":        {"fabrictype", "internal/eventkind"},

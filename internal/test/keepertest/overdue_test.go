@@ -7,10 +7,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
-	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // Waits of other programs end, waitpoints that they opened ahead are closed, and their budgets are reset when it is
@@ -19,7 +19,7 @@ func TestDueTimesOfContractPrograms(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newFixture(t, b)
-		_, err := d.RotateSecret(d.ctx, runtime.WaitpointSecret{KID: "k1", Hex: "00112233445566778899aabbccddeeff"}, time.Hour)
+		_, err := d.RotateSecret(d.ctx, enginecore.WaitpointSecret{KID: "k1", Hex: "00112233445566778899aabbccddeeff"}, time.Hour)
 		require.NoError(t, err)
 		id := d.create(admin.ExecutionSpec{})
 		p, err := keyspace.PartitionOf(id)

@@ -73,7 +73,7 @@ func TestExecutionRetention(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, worker.Stop()) // it would discard the next executions
 
-		_, err = d.RotateSecret(d.ctx, runtime.WaitpointSecret{KID: "k1", Hex: "00112233445566778899aabbccddeeff"}, time.Hour)
+		_, err = d.RotateSecret(d.ctx, enginecore.WaitpointSecret{KID: "k1", Hex: "00112233445566778899aabbccddeeff"}, time.Hour)
 		require.NoError(t, err)
 		old, young, open := d.lived(), d.lived(), d.create(admin.ExecutionSpec{})
 		elsewhere := d.create(admin.ExecutionSpec{Lane: "nobody-knows-it"})

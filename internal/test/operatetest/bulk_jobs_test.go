@@ -72,7 +72,7 @@ func TestBulkCancel(t *testing.T) {
 		runs := startWaiting(t, b, 0, 12)
 		require.NoError(t, runs[0].Cancel(ctx, "before"))
 		query := runtime.RunQuery{Flow: "wait"}
-		action, options := fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "enough"}, runtime.BulkOptions{ID: "clean", Actor: "ann"}
+		action, options := fabrictype.BulkAction{Kind: "cancel", Reason: "enough"}, runtime.BulkOptions{ID: "clean", Actor: "ann"}
 
 		preview, err := b.Client.PreviewBulkJob(ctx, query, action, options)
 		require.NoError(t, err)
@@ -100,7 +100,7 @@ func TestBulkCancel(t *testing.T) {
 		again, err := b.Client.StartBulkJob(ctx, query, action, options)
 		require.NoError(t, err)
 		require.Equal(t, job, again)
-		_, err = b.Client.StartBulkJob(ctx, query, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, options)
+		_, err = b.Client.StartBulkJob(ctx, query, fabrictype.BulkAction{Kind: "purge"}, options)
 		require.ErrorIs(t, err, engine.ErrBulkJobConflict)
 		require.NoError(t, b.Client.BulkJob("clean").Stop(ctx), "it is over")
 		require.Equal(t, job, fixture.AwaitJob(t, b, "clean", fixture.IsOver))
@@ -126,15 +126,15 @@ func TestBulkActions(t *testing.T) {
 			return fixture.AwaitJob(t, b, started.ID, fixture.IsOver).Progress
 		}
 		all := runtime.RunQuery{Flow: "wait"}
-		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkPause, Reason: "later"}))
+		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, fabrictype.BulkAction{Kind: "pause", Reason: "later"}))
 		for _, run := range runs {
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)
 			require.False(t, d.PausedAt.IsZero())
 			require.Equal(t, "ann", d.PausedBy)
 		}
-		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkResume}))
-		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkPriority, Priority: 7}))
+		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, fabrictype.BulkAction{Kind: "resume"}))
+		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, fabrictype.BulkAction{Kind: "priority", Priority: 7}))
 		for _, run := range runs {
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)
@@ -150,23 +150,23 @@ func TestBulkActions(t *testing.T) {
 				return ""
 			})
 		}
-		require.Equal(t, fabrictype.BulkProgress{Skipped: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkSignal, Signal: "other"}))
-		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkSignal, Signal: "go", Payload: []byte("5")}))
+		require.Equal(t, fabrictype.BulkProgress{Skipped: 3}, job(all, fabrictype.BulkAction{Kind: "signal", Signal: "other"}))
+		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, fabrictype.BulkAction{Kind: "signal", Signal: "go", Payload: []byte("5")}))
 		for _, run := range runs {
 			require.Equal(t, 0, eventsOf(t, run, "none"), "the run ends")
 		}
 		requireStates(t, b, "wait", map[fabrictype.RunState]int{"succeeded": 3})
-		require.Equal(t, fabrictype.BulkProgress{Skipped: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "no"}))
-		require.Equal(t, fabrictype.BulkProgress{Skipped: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: fabrictype.RerunFailed}))
-		failed := job(all, fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: fabrictype.RerunFrom("nobody")})
+		require.Equal(t, fabrictype.BulkProgress{Skipped: 3}, job(all, fabrictype.BulkAction{Kind: "cancel", Reason: "no"}))
+		require.Equal(t, fabrictype.BulkProgress{Skipped: 3}, job(all, fabrictype.BulkAction{Kind: "rerun", Scope: fabrictype.RerunFailed}))
+		failed := job(all, fabrictype.BulkAction{Kind: "rerun", Scope: fabrictype.RerunFrom("nobody")})
 		require.Equal(t, 3, failed.Failed)
 		require.Len(t, failed.Failures, 3)
 		require.Contains(t, failed.Failures[0].Error, "no such node")
-		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: fabrictype.RerunAll}))
+		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, fabrictype.BulkAction{Kind: "rerun", Scope: fabrictype.RerunAll}))
 		requireStates(t, b, "wait", map[fabrictype.RunState]int{"running": 3})
-		require.Equal(t, fabrictype.BulkProgress{Skipped: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}))
-		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkCancelPending, Reason: "enough"}))
-		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(runtime.RunQuery{Flow: "wait", Sort: "finished"}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}))
+		require.Equal(t, fabrictype.BulkProgress{Skipped: 3}, job(all, fabrictype.BulkAction{Kind: "purge"}))
+		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, fabrictype.BulkAction{Kind: "cancel_pending", Reason: "enough"}))
+		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(runtime.RunQuery{Flow: "wait", Sort: "finished"}, fabrictype.BulkAction{Kind: "purge"}))
 		requireStates(t, b, "wait", map[fabrictype.RunState]int{})
 	})
 }
@@ -190,7 +190,7 @@ func TestBulkJobSurvivesItsKeeper(t *testing.T) {
 		}
 		beginner := enginetest.NewClient(t, b.Engine)
 		_, err := beginner.StartBulkJob(ctx, runtime.RunQuery{States: []fabrictype.RunState{fabrictype.RunFailed}},
-			fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: fabrictype.RerunFailed}, runtime.BulkOptions{ID: "again", Rate: 20})
+			fabrictype.BulkAction{Kind: "rerun", Scope: fabrictype.RerunFailed}, runtime.BulkOptions{ID: "again", Rate: 20})
 		require.NoError(t, err)
 		beginner.Close()
 		first := b.Keeper(t)
@@ -213,7 +213,7 @@ func TestBulkJobOfKilledKeeper(t *testing.T) {
 	b, clock := enginetest.WithClock(t)
 	ctx := enginetest.Context(t)
 	runs := startWaiting(t, b, 0, 5)
-	_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "x"}, runtime.BulkOptions{ID: "j"})
+	_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: "cancel", Reason: "x"}, runtime.BulkOptions{ID: "j"})
 	require.NoError(t, err)
 	core := engine.ConnOf(b.Engine.Internal())
 	id := keyspace.BulkJobIDFor("default", "j")
@@ -257,7 +257,7 @@ func TestBulkJobIsTakenOver(t *testing.T) {
 			b, _ := enginetest.WithClock(t)
 			ctx := enginetest.Context(t)
 			startWaiting(t, b, 0, 3)
-			_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "x"}, runtime.BulkOptions{ID: "j"})
+			_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: "cancel", Reason: "x"}, runtime.BulkOptions{ID: "j"})
 			require.NoError(t, err)
 			core := engine.ConnOf(b.Engine.Internal())
 			id := keyspace.BulkJobIDFor("default", "j")
@@ -294,17 +294,17 @@ func TestBulkJobCountsTheRunOfAKilledKeeper(t *testing.T) {
 		acted bool
 	}{
 		"purge": {
-			action: fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, acted: true,
+			action: fabrictype.BulkAction{Kind: "purge"}, acted: true,
 			act: func(ctx context.Context, run *runtime.RunRef) error { return run.Purge(ctx) },
 		},
-		"purge before": {action: fabrictype.BulkAction{Kind: fabrictype.BulkPurge}},
+		"purge before": {action: fabrictype.BulkAction{Kind: "purge"}},
 		"cancel": {
-			query: runtime.RunQuery{States: []fabrictype.RunState{fabrictype.RunRunning}}, action: fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "x"},
+			query: runtime.RunQuery{States: []fabrictype.RunState{fabrictype.RunRunning}}, action: fabrictype.BulkAction{Kind: "cancel", Reason: "x"},
 			act:   func(ctx context.Context, run *runtime.RunRef) error { return run.Cancel(ctx, "x") },
 			acted: true,
 		},
 		"cancel before": {
-			query: runtime.RunQuery{States: []fabrictype.RunState{fabrictype.RunRunning}}, action: fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "x"},
+			query: runtime.RunQuery{States: []fabrictype.RunState{fabrictype.RunRunning}}, action: fabrictype.BulkAction{Kind: "cancel", Reason: "x"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -314,7 +314,7 @@ func TestBulkJobCountsTheRunOfAKilledKeeper(t *testing.T) {
 			var runs []*runtime.RunRef
 			for i := range 5 {
 				runs = append(runs, startWaiting(t, b, i, i+1)...)
-				if c.action.Kind == fabrictype.BulkPurge {
+				if c.action.Kind == "purge" {
 					require.NoError(t, runs[i].Cancel(ctx, "x"))
 				}
 				clock.Jump(time.Second)
@@ -352,8 +352,8 @@ func TestBulkJobCountsTheRunOfAKilledKeeper(t *testing.T) {
 				switch {
 				case i < 2:
 					require.NoError(t, err)
-					require.Equal(t, c.action.Kind == fabrictype.BulkPurge, d.State == fabrictype.RunCancelled, "beyond the most")
-				case c.action.Kind == fabrictype.BulkPurge:
+					require.Equal(t, c.action.Kind == "purge", d.State == fabrictype.RunCancelled, "beyond the most")
+				case c.action.Kind == "purge":
 					require.ErrorIs(t, err, engine.ErrRunNotFound)
 				default:
 					require.NoError(t, err)
@@ -370,10 +370,10 @@ func TestBulkJobRateAndStop(t *testing.T) {
 	b, clock := enginetest.WithClock(t)
 	ctx := enginetest.Context(t)
 	startWaiting(t, b, 0, 4)
-	_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{Sort: "created"}, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "x"},
+	_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{Sort: "created"}, fabrictype.BulkAction{Kind: "cancel", Reason: "x"},
 		runtime.BulkOptions{ID: "slow", Rate: 1.0 / 3600})
 	require.NoError(t, err)
-	_, err = b.Client.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkPause, Reason: "x"}, runtime.BulkOptions{ID: "two", Most: 2})
+	_, err = b.Client.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: "pause", Reason: "x"}, runtime.BulkOptions{ID: "two", Most: 2})
 	require.NoError(t, err)
 	for hour := range 3 {
 		for range 3 {
@@ -407,7 +407,7 @@ func TestBulkJobStoppedWhileTaken(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, runtime.BulkOptions{ID: "j"})
+		_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: "purge"}, runtime.BulkOptions{ID: "j"})
 		require.NoError(t, err)
 		core := engine.ConnOf(b.Engine.Internal())
 		id := keyspace.BulkJobIDFor("default", "j")
@@ -429,7 +429,7 @@ func TestBulkJobStoppedWhileTaken(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, fabrictype.BulkStopped, job.State)
 		require.Equal(t, 1, job.Progress.Done)
-		_, err = b.Client.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, runtime.BulkOptions{ID: "running"})
+		_, err = b.Client.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: "purge"}, runtime.BulkOptions{ID: "running"})
 		require.NoError(t, err)
 		b.Settle(t)
 	})
@@ -446,7 +446,7 @@ func TestBulkJobOfAnotherNamespace(t *testing.T) {
 		theirs := enginetest.Open(t, ours.Kind, ours.URL, ours.Prefix, runtime.OpenConfig{Namespace: "theirs"})
 		startWaiting(t, ours, 0, 2)
 		startWaiting(t, theirs, 0, 2)
-		_, err := theirs.Client.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "x"}, runtime.BulkOptions{ID: "j"})
+		_, err := theirs.Client.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: "cancel", Reason: "x"}, runtime.BulkOptions{ID: "j"})
 		require.NoError(t, err)
 		ours.Keeper(t)
 		require.Equal(t, fabrictype.BulkProgress{Done: 2}, fixture.AwaitJob(t, theirs, "j", fixture.IsOver).Progress)
@@ -459,7 +459,7 @@ func TestBulkJobRefused(t *testing.T) {
 	t.Parallel()
 	b := enginetest.New(t, testserver.Embedded)
 	ctx := enginetest.Context(t)
-	ok := fabrictype.BulkAction{Kind: fabrictype.BulkPurge}
+	ok := fabrictype.BulkAction{Kind: "purge"}
 	for want, c := range map[string]struct {
 		query   runtime.RunQuery
 		action  fabrictype.BulkAction
@@ -467,12 +467,12 @@ func TestBulkJobRefused(t *testing.T) {
 	}{
 		`state "gone"`:                    {runtime.RunQuery{States: []fabrictype.RunState{"gone"}}, ok, runtime.BulkOptions{}},
 		`action ""`:                       {runtime.RunQuery{}, fabrictype.BulkAction{}, runtime.BulkOptions{}},
-		`action "purge": has fields`:      {runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge, Reason: "x"}, runtime.BulkOptions{}},
-		`priority -1`:                     {runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkPriority, Priority: -1}, runtime.BulkOptions{}},
-		`scope "some"`:                    {runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: "some"}, runtime.BulkOptions{}},
-		`reason`:                          {runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "a\x00b"}, runtime.BulkOptions{}},
-		`signal "go": the payload is not`: {runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkSignal, Signal: "go", Payload: []byte("{")}, runtime.BulkOptions{}},
-		`signal ""`:                       {runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkSignal, Signal: ""}, runtime.BulkOptions{}},
+		`action "purge": has fields`:      {runtime.RunQuery{}, fabrictype.BulkAction{Kind: "purge", Reason: "x"}, runtime.BulkOptions{}},
+		`priority -1`:                     {runtime.RunQuery{}, fabrictype.BulkAction{Kind: "priority", Priority: -1}, runtime.BulkOptions{}},
+		`scope "some"`:                    {runtime.RunQuery{}, fabrictype.BulkAction{Kind: "rerun", Scope: "some"}, runtime.BulkOptions{}},
+		`reason`:                          {runtime.RunQuery{}, fabrictype.BulkAction{Kind: "cancel", Reason: "a\x00b"}, runtime.BulkOptions{}},
+		`signal "go": the payload is not`: {runtime.RunQuery{}, fabrictype.BulkAction{Kind: "signal", Signal: "go", Payload: []byte("{")}, runtime.BulkOptions{}},
+		`signal ""`:                       {runtime.RunQuery{}, fabrictype.BulkAction{Kind: "signal", Signal: ""}, runtime.BulkOptions{}},
 		`rate -1`:                         {runtime.RunQuery{}, ok, runtime.BulkOptions{Rate: -1}},
 		`most -1`:                         {runtime.RunQuery{}, ok, runtime.BulkOptions{Most: -1}},
 		`bulk job id`:                     {runtime.RunQuery{}, ok, runtime.BulkOptions{ID: strings.Repeat("x", 257)}},

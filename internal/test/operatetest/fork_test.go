@@ -97,22 +97,22 @@ func TestFork(t *testing.T) {
 		require.Equal(t, "end(left(in(x))+right(in(x)))", forkResult(t, def, run.RunRef))
 		require.Equal(t, map[string]int{"in": 1, "left": 1, "right": 1, "end": 1}, tr.take())
 
-		_, err = run.Fork(ctx)
+		_, err = run.Fork(ctx, runtime.ForkOptions{})
 		require.ErrorIs(t, err, runtime.ErrNothingToRerun)
 		for name, c := range map[string]struct {
-			opts   []runtime.StartOption
+			fork   runtime.ForkOptions
 			result string
 			ran    map[string]int
 		}{
-			"from":   {[]runtime.StartOption{runtime.ForkFrom("right")}, "end(left(in(x))+right(in(x)))", map[string]int{"right": 1, "end": 1}},
-			"input":  {[]runtime.StartOption{runtime.ForkInput("y")}, "end(left(in(y))+right(in(y)))", map[string]int{"in": 1, "left": 1, "right": 1, "end": 1}},
-			"result": {[]runtime.StartOption{runtime.ForkResult("left", "given")}, "end(given+right(in(x)))", map[string]int{"end": 1}},
+			"from":   {runtime.ForkOptions{From: []string{"right"}}, "end(left(in(x))+right(in(x)))", map[string]int{"right": 1, "end": 1}},
+			"input":  {runtime.ForkOptions{Input: "y"}, "end(left(in(y))+right(in(y)))", map[string]int{"in": 1, "left": 1, "right": 1, "end": 1}},
+			"result": {runtime.ForkOptions{Results: map[string]any{"left": "given"}}, "end(given+right(in(x)))", map[string]int{"end": 1}},
 			"both": {
-				[]runtime.StartOption{runtime.ForkResult("left", "given"), runtime.ForkFrom("right"), runtime.WithTag("test.tag", "a")},
+				runtime.ForkOptions{From: []string{"right"}, Results: map[string]any{"left": "given"}},
 				"end(given+right(in(x)))", map[string]int{"right": 1, "end": 1},
 			},
 		} {
-			fork, err := run.Fork(ctx, append(c.opts, runtime.WithID(name))...)
+			fork, err := run.Fork(ctx, c.fork, runtime.WithID(name), runtime.WithTag("test.tag", "a"))
 			require.NoError(t, err, name)
 			require.Equal(t, c.result, forkResult(t, def, fork), name)
 			require.Equal(t, c.ran, tr.take(), name)
@@ -125,12 +125,12 @@ func TestFork(t *testing.T) {
 					require.Equal(t, c.ran[n.Name], n.Attempts, n.Name)
 				}
 			}
-			again, err := run.Fork(ctx, append(c.opts, runtime.WithID(name))...)
+			again, err := run.Fork(ctx, c.fork, runtime.WithID(name), runtime.WithTag("test.tag", "a"))
 			require.NoError(t, err)
 			require.Equal(t, name, again.ID())
 			require.Empty(t, tr.take())
 		}
-		_, err = run.Fork(ctx, runtime.WithID("from"), runtime.ForkFrom("left"))
+		_, err = run.Fork(ctx, runtime.ForkOptions{From: []string{"left"}}, runtime.WithID("from"))
 		require.ErrorIs(t, err, engine.ErrRunConflict)
 		var forks []string
 		for f, err := range run.Forks(ctx) {
@@ -150,7 +150,7 @@ func TestFork(t *testing.T) {
 		diff, err = run.RunRef.Diff(ctx, b.Client.Run("diamond", "from"))
 		require.NoError(t, err)
 		require.True(t, diff.Same())
-		second, err := fork.Fork(ctx, runtime.ForkFrom("end"))
+		second, err := fork.Fork(ctx, runtime.ForkOptions{From: []string{"end"}})
 		require.NoError(t, err)
 		require.Equal(t, "end(given+right(in(x)))", forkResult(t, def, second))
 		require.Equal(t, map[string]int{"end": 1}, tr.take())
@@ -174,12 +174,12 @@ func TestForkUnfinished(t *testing.T) {
 		_, err = run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunFailed)
 		require.Equal(t, map[string]int{"in": 1, "left": 1, "right": 1, "undo": 1}, tr.take())
-		byHand, err := run.Fork(ctx, runtime.ForkResult("left", "by hand"))
+		byHand, err := run.Fork(ctx, runtime.ForkOptions{Results: map[string]any{"left": "by hand"}})
 		require.NoError(t, err)
 		require.Equal(t, "end(by hand+right(in(x)))", forkResult(t, def, byHand))
 		require.Equal(t, map[string]int{"end": 1}, tr.take())
 		tr.fail("left", false)
-		fork, err := run.Fork(ctx)
+		fork, err := run.Fork(ctx, runtime.ForkOptions{})
 		require.NoError(t, err)
 		require.Equal(t, "end(left(in(x))+right(in(x)))", forkResult(t, def, fork))
 		require.Equal(t, map[string]int{"left": 1, "end": 1}, tr.take())
@@ -187,7 +187,7 @@ func TestForkUnfinished(t *testing.T) {
 
 		open, err := runtime.Start(ctx, b.Client, def, "z")
 		require.NoError(t, err)
-		copied, err := open.Fork(ctx)
+		copied, err := open.Fork(ctx, runtime.ForkOptions{})
 		require.NoError(t, err)
 		require.NoError(t, open.Cancel(ctx, "its fork continues"))
 		b.Worker(t, []activity.Handler{tr.act, tr.join})
@@ -222,7 +222,7 @@ func TestForkKinds(t *testing.T) {
 		require.NoError(t, err)
 		want := forkResult(t, def, run.RunRef)
 		tr.take()
-		fork, err := run.Fork(ctx, runtime.ForkFrom("end"))
+		fork, err := run.Fork(ctx, runtime.ForkOptions{From: []string{"end"}})
 		require.NoError(t, err)
 		require.Equal(t, want, forkResult(t, def, fork))
 		require.Equal(t, map[string]int{"end": 1}, tr.take())
@@ -245,7 +245,7 @@ func TestForkKinds(t *testing.T) {
 		require.Equal(t, []string{"activity", "input", "upstreams", "result"}, nodes["all"].Differs)
 		require.Nil(t, nodes["below"].B)
 		require.Nil(t, nodes["more"].A)
-		fork, err = run.Fork(ctx, runtime.ForkFrom("below"))
+		fork, err = run.Fork(ctx, runtime.ForkOptions{From: []string{"below"}})
 		require.NoError(t, err)
 		require.Equal(t, want, forkResult(t, def, fork))
 		require.Equal(t, map[string]int{"step": 1, "end": 1}, tr.take())
@@ -261,18 +261,15 @@ func TestFork_RefusesInvalidOptions(t *testing.T) {
 		def := tr.diamond(t)
 		run, err := runtime.Start(ctx, b.Client, def, "x")
 		require.NoError(t, err)
-		_, err = runtime.Start(ctx, b.Client, def, "x", runtime.ForkFrom("end"))
-		require.ErrorIs(t, err, runtime.ErrInvalid)
-		require.ErrorContains(t, err, "options of RunRef.Fork")
-		_, err = run.Fork(ctx, runtime.ForkFrom("nowhere"))
+		_, err = run.Fork(ctx, runtime.ForkOptions{From: []string{"nowhere"}})
 		require.ErrorIs(t, err, engine.ErrUnknownNode)
-		_, err = run.Fork(ctx, runtime.ForkResult("end", "a"), runtime.ForkFrom("left"))
+		_, err = run.Fork(ctx, runtime.ForkOptions{From: []string{"left"}, Results: map[string]any{"end": "a"}})
 		require.ErrorContains(t, err, "node end runs again, since it depends on what does")
-		_, err = run.Fork(ctx, runtime.ForkInput(func() {}))
+		_, err = run.Fork(ctx, runtime.ForkOptions{Input: func() {}})
 		require.ErrorIs(t, err, runtime.ErrInvalid)
-		_, err = run.Fork(ctx, runtime.WithKey("k", runtime.KeyPolicy{}))
+		_, err = run.Fork(ctx, runtime.ForkOptions{}, runtime.WithKey("k", runtime.KeyPolicy{}))
 		require.ErrorIs(t, err, runtime.ErrInvalid)
-		_, err = b.Client.Run("diamond", "none").Fork(ctx)
+		_, err = b.Client.Run("diamond", "none").Fork(ctx, runtime.ForkOptions{})
 		require.ErrorIs(t, err, engine.ErrRunNotFound)
 		wide := flow.New[string, string]("wide")
 		var last flow.Ref[string]
@@ -286,10 +283,10 @@ func TestFork_RefusesInvalidOptions(t *testing.T) {
 		many, err := runtime.Start(ctx, b.Client, large, "x")
 		require.NoError(t, err)
 		forkResult(t, large, many.RunRef)
-		_, err = many.Fork(ctx, runtime.ForkFrom("n0"))
+		_, err = many.Fork(ctx, runtime.ForkOptions{From: []string{"n0"}})
 		require.ErrorIs(t, err, runtime.ErrTooLarge)
 		require.ErrorContains(t, err, "would keep 257 nodes, at most 256")
-		fork, err := many.Fork(ctx, runtime.ForkFrom("n0", "n1"))
+		fork, err := many.Fork(ctx, runtime.ForkOptions{From: []string{"n0", "n1"}})
 		require.NoError(t, err)
 		forkResult(t, large, fork)
 		b.Settle(t)
@@ -307,7 +304,7 @@ func TestForkInputFitsTheSchema(t *testing.T) {
 		foreign, err := runtime.NewClient(b.Engine)
 		require.NoError(t, err)
 		fork := func(id string) error {
-			_, err := foreign.Run("diamond", run.ID()).Fork(ctx, runtime.ForkInput(json.RawMessage("  42")), runtime.WithID(id))
+			_, err := foreign.Run("diamond", run.ID()).Fork(ctx, runtime.ForkOptions{Input: json.RawMessage("  42")}, runtime.WithID(id))
 			return err
 		}
 		require.NoError(t, fork("not published"))
@@ -350,27 +347,27 @@ func TestForkValuesOfAnotherType(t *testing.T) {
 		require.NoError(t, err)
 		foreign, err := runtime.NewClient(b.Engine)
 		require.NoError(t, err)
-		refused := map[string]runtime.StartOption{
-			`input of flow "typed" does not decode into operatetest.order`: runtime.ForkInput("x"),
-			`unknown field "Kind"`:                                    runtime.ForkInput(map[string]any{"Kind": 1}),
-			`result of node "first" does not decode`:                  runtime.ForkResult("first", 7),
-			`result of node "word" does not decode into string`:       runtime.ForkResult("word", order{}),
-			`result of node "lengths" does not decode into []int`:     runtime.ForkResult("lengths", []string{"x"}),
-			`result of node "answer" does not decode into bool: json`: runtime.ForkResult("answer", "yes"),
+		refused := map[string]runtime.ForkOptions{
+			`input of flow "typed" does not decode into operatetest.order`: {Input: "x"},
+			`unknown field "Kind"`:                                    {Input: map[string]any{"Kind": 1}},
+			`result of node "first" does not decode`:                  {Results: map[string]any{"first": 7}},
+			`result of node "word" does not decode into string`:       {Results: map[string]any{"word": order{}}},
+			`result of node "lengths" does not decode into []int`:     {Results: map[string]any{"lengths": []string{"x"}}},
+			`result of node "answer" does not decode into bool: json`: {Results: map[string]any{"answer": "yes"}},
 		}
-		for want, opt := range refused {
+		for want, fork := range refused {
 			for _, ref := range []*runtime.RunRef{run.RunRef, b.Client.Run("typed", run.ID())} {
-				_, err = ref.Fork(ctx, opt, runtime.WithID("refused"))
+				_, err = ref.Fork(ctx, fork, runtime.WithID("refused"))
 				require.ErrorIs(t, err, runtime.ErrInvalid)
 				require.ErrorContains(t, err, want)
 			}
 		}
 		require.NoError(t, b.Client.Publish(ctx, runtime.Publication{Flow: def}))
-		_, err = foreign.Run("typed", run.ID()).Fork(ctx, runtime.ForkResult("first", 7), runtime.WithID("refused"))
+		_, err = foreign.Run("typed", run.ID()).Fork(ctx, runtime.ForkOptions{Results: map[string]any{"first": 7}}, runtime.WithID("refused"))
 		require.ErrorIs(t, err, runtime.ErrInvalid, "the schema is published")
 		_, err = b.Client.Run("typed", "refused").Describe(ctx)
 		require.ErrorIs(t, err, engine.ErrRunNotFound)
-		_, err = run.Fork(ctx, runtime.ForkResult("first", order{ID: 2}), runtime.WithID("fits"))
+		_, err = run.Fork(ctx, runtime.ForkOptions{Results: map[string]any{"first": order{ID: 2}}}, runtime.WithID("fits"))
 		require.NoError(t, err)
 	})
 }
@@ -396,9 +393,9 @@ func TestForkRunsFinallyAgain(t *testing.T) {
 		require.NoError(t, err)
 		tr.take()
 		calls.take()
-		_, err = run.Fork(ctx)
+		_, err = run.Fork(ctx, runtime.ForkOptions{})
 		require.ErrorIs(t, err, runtime.ErrNothingToRerun)
-		fork, err := run.Fork(ctx, runtime.ForkFrom("second"), runtime.WithID("R-2"))
+		fork, err := run.Fork(ctx, runtime.ForkOptions{From: []string{"second"}}, runtime.WithID("R-2"))
 		require.NoError(t, err)
 		require.Equal(t, []string{`seen start tidied/R-2 "in"`, "seen true"}, calls.take())
 		again, err := runtime.Attach(fork, def)
@@ -431,7 +428,7 @@ func TestForkKeepsSkippedBranches(t *testing.T) {
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
 		for _, from := range []string{"end", "either"} {
-			fork, err := run.Fork(ctx, runtime.ForkFrom(from))
+			fork, err := run.Fork(ctx, runtime.ForkOptions{From: []string{from}})
 			require.NoError(t, err)
 			forkResult(t, def, fork)
 			diff, err := run.RunRef.Diff(ctx, fork)

@@ -64,7 +64,7 @@ func TestClientInterceptors_GuardStartsOfSchedulesAndBulkJobs(t *testing.T) {
 			{"resume_schedule nightly plain ", func() error { return client.Schedule("nightly").Resume(ctx) }},
 			{"start_bulk_job again plain rerun", func() error {
 				_, err := client.StartBulkJob(ctx, runtime.RunQuery{Flow: "plain", States: []fabrictype.RunState{fabrictype.RunFailed}},
-					fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: fabrictype.RerunFailed}, runtime.BulkOptions{ID: "again"})
+					fabrictype.BulkAction{Kind: "rerun", Scope: fabrictype.RerunFailed}, runtime.BulkOptions{ID: "again"})
 				return err
 			}},
 			{"stop_bulk_job again  ", func() error { return client.BulkJob("again").Stop(ctx) }},

@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/runcontrol"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -101,8 +102,8 @@ func TestClientInterceptors(t *testing.T) {
 			require.ErrorIs(t, ref.CancelNode(ctx, "node", "no"), engine.ErrNodeOver)
 			_, err = ref.SignalWait(ctx, runtime.WaitName{Node: "node", Step: "s"}, runtime.Signal{Name: "x"})
 			require.NoError(t, err)
-			require.ErrorIs(t, ref.MoveTimer(ctx, "node", time.Now()), runtime.ErrNotSleeping)
-			require.ErrorIs(t, ref.SkipTimer(ctx, "node"), runtime.ErrNotSleeping)
+			require.ErrorIs(t, ref.MoveTimer(ctx, "node", time.Now()), runcontrol.ErrNotSleeping)
+			require.ErrorIs(t, ref.SkipTimer(ctx, "node"), runcontrol.ErrNotSleeping)
 			require.Error(t, ref.MoveStart(ctx, time.Now().Add(time.Hour)))
 			require.ErrorIs(t, ref.SetPriority(ctx, 1), engine.ErrRunOver)
 			require.ErrorIs(t, ref.SetNodePriority(ctx, "node", 1), engine.ErrRunOver)

@@ -141,7 +141,7 @@ func TestClosedEngine(t *testing.T) {
 			"client":       func() (any, error) { return runtime.NewClient(e) },
 			"worker":       func() (any, error) { return runtime.NewWorker(e, runtime.WorkerConfig{}) },
 			"keeper":       func() (any, error) { return runtime.NewKeeper(e, runtime.KeeperConfig{}) },
-			"grant issuer": func() (any, error) { return runtime.NewGrantIssuer(e) },
+			"grant issuer": func() (any, error) { return e.ClaimForWorker(ctx, enginecore.GrantRequest{}) },
 			"operator":     func() (any, error) { return admin.New(e) },
 			"inspection":   func() (any, error) { return e.Inspect(ctx) },
 			"check":        func() (any, error) { return nil, e.Check(ctx) },

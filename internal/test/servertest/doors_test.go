@@ -55,9 +55,9 @@ func TestWorkerConfigIsChecked(t *testing.T) {
 func TestGrantRequestIDs(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		issuer := enginetest.NewGrantIssuer(t, b.Engine)
+		issuer := b.Engine
 		for _, id := range []string{"", "a b", "a\nb", "\xff", strings.Repeat("x", 257)} {
-			for _, r := range []runtime.GrantRequest{
+			for _, r := range []enginecore.GrantRequest{
 				{WorkerID: enginecore.WorkerID(id), Instance: "i"}, {WorkerID: "w", Instance: enginecore.WorkerInstanceID(id)},
 			} {
 				r.Lane, r.TTL = activity.DefaultLane, time.Second

@@ -25,7 +25,7 @@ func callsWithContext(
 ) map[string]func(context.Context) error {
 	t.Helper()
 	c := b.Client
-	issuer := enginetest.NewGrantIssuer(t, b.Engine)
+	issuer := b.Engine
 	return map[string]func(context.Context) error{
 		"start":       func(ctx context.Context) error { _, err := runtime.Start(ctx, c, def, 1); return err },
 		"result":      func(ctx context.Context) error { _, err := run.Result(ctx); return err },
@@ -89,7 +89,7 @@ func callsWithContext(
 		"resume activity": func(ctx context.Context) error { return c.Activity("other").Resume(ctx) },
 		"inspect":         func(ctx context.Context) error { _, err := b.Engine.Inspect(ctx); return err },
 		"claim for worker": func(ctx context.Context) error {
-			_, err := issuer.ClaimForWorker(ctx, runtime.GrantRequest{Lane: "default", WorkerID: "w", Instance: "w1", TTL: time.Second})
+			_, err := issuer.ClaimForWorker(ctx, enginecore.GrantRequest{Lane: "default", WorkerID: "w", Instance: "w1", TTL: time.Second})
 			return err
 		},
 	}

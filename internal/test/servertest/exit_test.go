@@ -11,7 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -87,7 +89,7 @@ func TestFunctionEndsItsGoroutine(t *testing.T) {
 		_, err = run.Result(ctx)
 		failed := fixture.Failure(t, err)
 		require.Equal(t, "the function ended its goroutine (runtime.Goexit)", failed.Reason)
-		require.Equal(t, activity.CategoryPanic, failed.Category)
+		require.Equal(t, activityspec.CategoryPanic, failed.Category)
 
 		run, err = runtime.Start(ctx, b.Client, fixture.ChainOf(t, fixture.AddOne(), 3), 1)
 		require.NoError(t, err)
@@ -114,7 +116,7 @@ func TestCodecEndsTheGoroutine(t *testing.T) {
 		run, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)
 		_, err = run.Result(ctx)
-		require.Equal(t, activity.CategoryPanic, fixture.Failure(t, err).Category)
+		require.Equal(t, activityspec.CategoryPanic, fixture.Failure(t, err).Category)
 		plain, err := runtime.Start(ctx, b.Client, fixture.ChainOf(t, fixture.AddOne(), 1), 1)
 		require.NoError(t, err)
 		_, err = plain.Result(ctx)
@@ -125,15 +127,15 @@ func TestCodecEndsTheGoroutine(t *testing.T) {
 
 // exitGranter ends the goroutine of the first call.
 type exitGranter struct {
-	runtime.Granter
+	inner func(context.Context, enginecore.GrantRequest) (enginecore.Grant, error)
 	calls atomic.Int64
 }
 
-func (g *exitGranter) ClaimForWorker(ctx context.Context, r runtime.GrantRequest) (runtime.Grant, error) {
+func (g *exitGranter) ClaimForWorker(ctx context.Context, r enginecore.GrantRequest) (enginecore.Grant, error) {
 	if g.calls.Add(1) == 1 {
 		goruntime.Goexit()
 	}
-	return g.Granter.ClaimForWorker(ctx, r)
+	return g.inner(ctx, r)
 }
 
 // A granter that ends the goroutine of its caller costs the worker no slot.
@@ -143,7 +145,7 @@ func TestGranterEndsTheGoroutine(t *testing.T) {
 		ctx := enginetest.Context(t)
 		a := fixture.AddOne()
 		b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{
-			Concurrency: 1, ClaimThrough: &exitGranter{Granter: enginetest.NewGrantIssuer(t, b.Engine)},
+			Concurrency: 1, ClaimThrough: (&exitGranter{inner: b.Engine.ClaimForWorker}).ClaimForWorker,
 		})
 		run, err := runtime.Start(ctx, b.Client, fixture.ChainOf(t, a, 1), 1)
 		require.NoError(t, err)

@@ -237,7 +237,7 @@ var acrossNamespaces = map[string]struct {
 	}, nil},
 
 	"Fork": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		_, err := c.Run(x.flow, x.run).Fork(ctx)
+		_, err := c.Run(x.flow, x.run).Fork(ctx, runtime.ForkOptions{})
 		return err
 	}, engine.ErrRunNotFound},
 	"Forks": {func(ctx context.Context, c *runtime.Client, x foreign) error {
@@ -252,15 +252,15 @@ var acrossNamespaces = map[string]struct {
 	}, nil},
 
 	"StartBulkJob": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		job, err := c.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "all"}, runtime.BulkOptions{})
+		job, err := c.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: "cancel", Reason: "all"}, runtime.BulkOptions{})
 		if err != nil {
 			return err
 		}
-		_, err = c.StartBulkJob(ctx, runtime.RunQuery{Flow: x.flow}, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "all"}, runtime.BulkOptions{ID: x.bulkJob})
+		_, err = c.StartBulkJob(ctx, runtime.RunQuery{Flow: x.flow}, fabrictype.BulkAction{Kind: "cancel", Reason: "all"}, runtime.BulkOptions{ID: x.bulkJob})
 		return errors.Join(err, c.BulkJob(job.ID).Stop(ctx))
 	}, nil},
 	"PreviewBulkJob": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		preview, err := c.PreviewBulkJob(ctx, runtime.RunQuery{Flow: x.flow}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, runtime.BulkOptions{})
+		preview, err := c.PreviewBulkJob(ctx, runtime.RunQuery{Flow: x.flow}, fabrictype.BulkAction{Kind: "purge"}, runtime.BulkOptions{})
 		if err != nil {
 			return err
 		}
@@ -401,7 +401,7 @@ func TestNamespacesAreApart(t *testing.T) {
 		_, err = runtime.Schedule(ctx, theirs.Client, "nightly", def, 1, runtime.ScheduleConfig{Every: time.Hour})
 		require.NoError(t, err)
 		for _, id := range []string{"same", "theirs"} {
-			_, err = theirs.Client.StartBulkJob(ctx, runtime.RunQuery{Flow: "none"}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, runtime.BulkOptions{ID: id})
+			_, err = theirs.Client.StartBulkJob(ctx, runtime.RunQuery{Flow: "none"}, fabrictype.BulkAction{Kind: "purge"}, runtime.BulkOptions{ID: id})
 			require.NoError(t, err)
 		}
 		x := foreign{bulkJob: "same", theirJob: "theirs", flow: "gate", run: "r1", node: "ok", budget: shared, limit: "few", schedule: "nightly"}

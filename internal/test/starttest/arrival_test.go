@@ -311,10 +311,10 @@ func TestKeyQuery(t *testing.T) {
 		require.Empty(t, found(runtime.RunQuery{Key: "k", Queued: true, Sort: "-finished"}))
 
 		q := runtime.RunQuery{Key: "k", Queued: true}
-		preview, err := b.Client.PreviewBulkJob(ctx, q, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "late"}, runtime.BulkOptions{})
+		preview, err := b.Client.PreviewBulkJob(ctx, q, fabrictype.BulkAction{Kind: "cancel", Reason: "late"}, runtime.BulkOptions{})
 		require.NoError(t, err)
 		require.Equal(t, 2, preview.Runs)
-		job, err := b.Client.StartBulkJob(ctx, q, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "late"}, runtime.BulkOptions{})
+		job, err := b.Client.StartBulkJob(ctx, q, fabrictype.BulkAction{Kind: "cancel", Reason: "late"}, runtime.BulkOptions{})
 		require.NoError(t, err)
 		require.Equal(t, 2, fixture.AwaitJob(t, b, job.ID, fixture.IsOver).Progress.Done)
 		for _, run := range []*runtime.Run[int]{second, third} {
@@ -417,7 +417,7 @@ func TestArrivalOptions_AreValidated(t *testing.T) {
 			`when taken "later"`:     {runtime.WithKey("k", runtime.KeyPolicy{WhenTaken: "later"})},
 			"unique for 96360h0m0s":  {runtime.WithKey("k", runtime.KeyPolicy{UniqueFor: 11 * 365 * day})},
 			"WithID and WithKey":     {runtime.WithID("a"), runtime.WithKey("k", runtime.KeyPolicy{})},
-			"StartAt and WithKey":    {runtime.StartAfter(day), runtime.WithKey("k", runtime.KeyPolicy{})},
+			"StartAt and WithKey":    {runtime.StartAt(time.Now().Add(day)), runtime.WithKey("k", runtime.KeyPolicy{})},
 			"WithKey and WithThrott": {runtime.WithKey("k", runtime.KeyPolicy{}), runtime.WithThrottle("k", runtime.Throttle{Starts: 1, Per: day})},
 			"starts 0":               {runtime.WithThrottle("k", runtime.Throttle{Per: day})},
 			"per 0s":                 {runtime.WithThrottle("k", runtime.Throttle{Starts: 1})},
@@ -524,7 +524,7 @@ func TestArrivalOptions_AreRefusedInContractMode(t *testing.T) {
 		two, err := runtime.Start(ctx, b.Client, g.def, 2)
 		require.NoError(t, err)
 		g.results(t, one, two)
-		_, err = one.Fork(ctx, runtime.ForkFrom("wait"))
+		_, err = one.Fork(ctx, runtime.ForkOptions{From: []string{"wait"}})
 		require.ErrorIs(t, err, runtime.ErrNotInContract)
 		diff, err := one.RunRef.Diff(ctx, two.RunRef)
 		require.NoError(t, err)

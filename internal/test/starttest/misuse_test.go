@@ -94,10 +94,6 @@ func TestConstructorsWithoutEngine(t *testing.T) {
 		require.ErrorContains(t, err, text)
 		require.ErrorContains(t, err, "ReconcileEvery 1ns: must be at least 100ms")
 		require.Nil(t, keeper)
-		issuer, err := runtime.NewGrantIssuer(e)
-		require.ErrorIs(t, err, runtime.ErrInvalid)
-		require.ErrorContains(t, err, text)
-		require.Nil(t, issuer)
 		operator, err := admin.New(e)
 		require.ErrorIs(t, err, admin.ErrInvalid)
 		require.Nil(t, operator)
@@ -160,8 +156,6 @@ func TestCallsOfNilAndZeroObjects(t *testing.T) {
 		{new(runtime.Worker), "the worker was not made by NewWorker"},
 		{(*runtime.Keeper)(nil), "the keeper was not made by NewKeeper"},
 		{new(runtime.Keeper), "the keeper was not made by NewKeeper"},
-		{(*runtime.GrantIssuer)(nil), "the grant issuer was not made by NewGrantIssuer"},
-		{new(runtime.GrantIssuer), "the grant issuer was not made by NewGrantIssuer"},
 		{new(runtime.Engine), "the engine was not made by Open"},
 		{(*enginerpc.Conn)(nil), "the engine was not made by Connect"},
 		{engine.ConnOf((*runtime.Engine)(nil).Internal()), "the engine was not made by Connect"},

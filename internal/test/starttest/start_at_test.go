@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/runcontrol"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -77,7 +78,7 @@ func TestStartAt(t *testing.T) {
 		require.Zero(t, d.StartsAt)
 		_, err = late.Result(ctx)
 		require.NoError(t, err)
-		_, err = runtime.Start(ctx, b.Client, def, 1, runtime.StartAfter(11*366*24*time.Hour))
+		_, err = runtime.Start(ctx, b.Client, def, 1, runtime.StartAt(time.Now().Add(11*366*24*time.Hour)))
 		require.ErrorIs(t, err, runtime.ErrInvalid)
 		require.ErrorContains(t, err, "must be within 10 years")
 		b.Settle(t)
@@ -93,7 +94,7 @@ func TestMoveStart(t *testing.T) {
 		def := twoRoots(t, a, flow.Deadline(time.Hour))
 		b.Keeper(t)
 		b.Worker(t, []activity.Handler{a})
-		run, err := runtime.Start(ctx, b.Client, def, 1, runtime.StartAfter(24*time.Hour))
+		run, err := runtime.Start(ctx, b.Client, def, 1, runtime.StartAt(time.Now().Add(24*time.Hour)))
 		require.NoError(t, err)
 		to := time.Now().Add(48 * time.Hour).Truncate(time.Millisecond)
 		require.NoError(t, run.MoveStart(ctx, to))
@@ -115,7 +116,7 @@ func TestMoveStart(t *testing.T) {
 		gate := make(chan struct{})
 		open, err := runtime.Start(ctx, b.Client, fixture.Gated(t, gate, 1), 1)
 		require.NoError(t, err)
-		require.ErrorIs(t, open.MoveStart(ctx, to), runtime.ErrRunStarted)
+		require.ErrorIs(t, open.MoveStart(ctx, to), runcontrol.ErrRunStarted)
 		require.ErrorIs(t, open.MoveStart(ctx, time.Now().Add(11*366*24*time.Hour)), runtime.ErrInvalid)
 		require.NoError(t, open.Cancel(ctx, "enough"))
 		require.ErrorIs(t, b.Client.Run("later", "none").MoveStart(ctx, to), engine.ErrRunNotFound)
@@ -132,7 +133,7 @@ func TestCancelBeforeTheStart(t *testing.T) {
 		def := twoRoots(t, a)
 		b.Keeper(t)
 		b.Worker(t, []activity.Handler{a})
-		run, err := runtime.Start(ctx, b.Client, def, 1, runtime.StartAfter(time.Hour))
+		run, err := runtime.Start(ctx, b.Client, def, 1, runtime.StartAt(time.Now().Add(time.Hour)))
 		require.NoError(t, err)
 		require.NoError(t, run.Cancel(ctx, "not needed"))
 		_, err = run.Result(ctx)
@@ -144,7 +145,7 @@ func TestCancelBeforeTheStart(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, run.Purge(ctx))
 
-		paused, err := runtime.Start(ctx, b.Client, def, 1, runtime.StartAfter(time.Hour))
+		paused, err := runtime.Start(ctx, b.Client, def, 1, runtime.StartAt(time.Now().Add(time.Hour)))
 		require.NoError(t, err)
 		require.NoError(t, paused.Pause(ctx, "wait"))
 		require.NoError(t, paused.MoveStart(ctx, time.Time{}))
@@ -174,7 +175,7 @@ func TestStartOfManyRootsLater(t *testing.T) {
 		require.NoError(t, err)
 		b.Keeper(t)
 		b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Concurrency: 100})
-		run, err := runtime.Start(ctx, b.Client, def, 1, runtime.StartAfter(24*time.Hour))
+		run, err := runtime.Start(ctx, b.Client, def, 1, runtime.StartAt(time.Now().Add(24*time.Hour)))
 		require.NoError(t, err)
 		b.Check(t, 0)
 		to := time.Now().Add(500 * time.Millisecond).Truncate(time.Millisecond)

@@ -111,10 +111,10 @@ func (c *customer) interfere(ctx context.Context, choice int, run *runtime.Run[p
 		_ = c.client.Activity("storm.step").Pause(ctx, "the storm says so")
 		_ = c.client.Activity("storm.step").Resume(ctx)
 	case choice < 97:
-		_, _ = run.Fork(ctx, runtime.WithID(forkPrefix+uuid.NewString()), runtime.ForkFrom("n00"))
+		_, _ = run.Fork(ctx, runtime.ForkOptions{From: []string{"n00"}}, runtime.WithID(forkPrefix+uuid.NewString()))
 	case choice < 98:
 		_, _ = c.client.StartBulkJob(ctx, runtime.RunQuery{Flow: flowName, States: []fabrictype.RunState{fabrictype.RunRunning}},
-			fabrictype.BulkAction{Kind: fabrictype.BulkPriority, Priority: r.IntN(9000)}, runtime.BulkOptions{Rate: 50})
+			fabrictype.BulkAction{Kind: "priority", Priority: r.IntN(9000)}, runtime.BulkOptions{Rate: 50})
 	default:
 		look(ctx, run)
 	}

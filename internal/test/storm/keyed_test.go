@@ -112,7 +112,7 @@ func (s *storm) endForks(ctx context.Context, t *testing.T) {
 	query := runtime.RunQuery{
 		Flow: flowName, Text: forkPrefix, States: []fabrictype.RunState{fabrictype.RunRunning},
 	}
-	s.finishJob(ctx, t, query, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "the storm is over"})
+	s.finishJob(ctx, t, query, fabrictype.BulkAction{Kind: "cancel", Reason: "the storm is over"})
 	enginetest.EventuallyWithin(t, s.patience(), func() string {
 		for run, err := range s.bench.Client.Runs(ctx, query) {
 			require.NoError(t, err)

@@ -280,7 +280,7 @@ func (e *soaked) purge(t *testing.T) {
 	t.Helper()
 	ctx, s := enginetest.Context(t), e.storm
 	require.NoError(t, s.bench.Client.Schedule(scheduleName).Delete(ctx))
-	s.finishJob(ctx, t, runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge})
+	s.finishJob(ctx, t, runtime.RunQuery{}, fabrictype.BulkAction{Kind: "purge"})
 	enginetest.EventuallyWithin(t, s.patience(), func() string {
 		for run, err := range s.bench.Client.Runs(ctx, runtime.RunQuery{Children: true}) {
 			require.NoError(t, err)

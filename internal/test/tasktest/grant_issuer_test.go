@@ -37,16 +37,16 @@ func TestGrant(t *testing.T) {
 		ctx := enginetest.Context(t)
 		run, err := runtime.Start(ctx, b.Client, fixture.Single(t, fixture.Passing("pass")), 1)
 		require.NoError(t, err)
-		s := enginetest.NewGrantIssuer(t, b.Engine)
+		s := b.Engine
 		short := fixture.RequestFor("first")
 		short.TTL = 1500 * time.Millisecond
 		first, err := s.ClaimForWorker(ctx, short)
 		require.NoError(t, err)
 		require.False(t, first.Reclaim)
 		_, err = s.ClaimForWorker(ctx, fixture.RequestFor("second"))
-		require.ErrorIs(t, err, runtime.ErrNoGrant, "it is granted already")
+		require.ErrorIs(t, err, enginecore.ErrNoGrant, "it is granted already")
 
-		var second runtime.Grant
+		var second enginecore.Grant
 		enginetest.Eventually(t, func() string {
 			if second, err = s.ClaimForWorker(ctx, fixture.RequestFor("second")); err != nil {
 				return err.Error()
@@ -66,7 +66,7 @@ func TestGrant(t *testing.T) {
 		})
 		require.NoError(t, err)
 		_, err = s.ClaimForWorker(ctx, fixture.RequestFor("second"))
-		require.ErrorIs(t, err, runtime.ErrNoGrant)
+		require.ErrorIs(t, err, enginecore.ErrNoGrant)
 		b.Keeper(t)
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
@@ -75,7 +75,7 @@ func TestGrant(t *testing.T) {
 }
 
 // claimBy claims as a worker of another FlowFabric program does.
-func claimBy(ctx context.Context, b *enginetest.Bench, g runtime.Grant) (enginerpc.ClaimExecutionReply, error) {
+func claimBy(ctx context.Context, b *enginetest.Bench, g enginecore.Grant) (enginerpc.ClaimExecutionReply, error) {
 	return engine.ConnOf(b.Engine.Internal()).ClaimExecution(ctx, enginerpc.ClaimExecutionCall{
 		ExecutionID: g.ExecutionID, WorkerID: g.WorkerID, WorkerInstanceID: g.Instance, LaneID: g.Lane, LeaseTTL: 10 * time.Second,
 		LeaseID: enginecore.LeaseID(uuid.NewString()), AttemptID: keyspace.AttemptID(uuid.NewString()), RenewBefore: 5 * time.Second,
@@ -98,7 +98,7 @@ func TestGrantByCapability(t *testing.T) {
 		_, err = runtime.Start(ctx, b.Client, plain, 1)
 		require.NoError(t, err)
 
-		s := enginetest.NewGrantIssuer(t, b.Engine)
+		s := b.Engine
 		grant, err := s.ClaimForWorker(ctx, fixture.RequestFor("simple", "gpu"))
 		require.NoError(t, err)
 		d, err := picky.Describe(ctx)
@@ -107,7 +107,7 @@ func TestGrantByCapability(t *testing.T) {
 		require.Equal(t, fabrictype.NodeRateLimited, d.Nodes[0].State)
 		require.Contains(t, d.Nodes[0].Waiting.Sentence, "ssd")
 		_, err = s.ClaimForWorker(ctx, fixture.RequestFor("simple", "gpu"))
-		require.ErrorIs(t, err, runtime.ErrNoGrant)
+		require.ErrorIs(t, err, enginecore.ErrNoGrant)
 		grant, err = s.ClaimForWorker(ctx, fixture.RequestFor("strong", "cuda", "gpu", "ssd"))
 		require.NoError(t, err)
 		require.EqualValues(t, d.Nodes[0].ExecutionID, grant.ExecutionID)
@@ -117,24 +117,24 @@ func TestGrantByCapability(t *testing.T) {
 func TestGrantRequests(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		ctx, s := enginetest.Context(t), enginetest.NewGrantIssuer(t, b.Engine)
+		ctx, s := enginetest.Context(t), b.Engine
 		many := make([]string, 257)
 		for i := range many {
 			many[i] = fmt.Sprintf("c%d", i)
 		}
-		for name, change := range map[string]func(*runtime.GrantRequest){
-			"no lane":       func(r *runtime.GrantRequest) { r.Lane = "" },
-			"no worker":     func(r *runtime.GrantRequest) { r.Instance = "" },
-			"no time":       func(r *runtime.GrantRequest) { r.TTL = 0 },
-			"too long":      func(r *runtime.GrantRequest) { r.TTL = admission.MaxGrantTTL + 1 },
-			"comma":         func(r *runtime.GrantRequest) { r.Capabilities = []string{"a,b"} },
-			"unicode space": func(r *runtime.GrantRequest) { r.Capabilities = []string{"a\u2003b"} },
-			"empty":         func(r *runtime.GrantRequest) { r.Capabilities = []string{""} },
-			"too many":      func(r *runtime.GrantRequest) { r.Capabilities = many },
-			"too large":     func(r *runtime.GrantRequest) { r.Capabilities = []string{strings.Repeat("x", 4097)} },
-			"no partition":  func(r *runtime.GrantRequest) { r.Partition = "{fp:1}" },
-			"wrong family":  func(r *runtime.GrantRequest) { r.Partition = "{b:0}" },
-			"no tag":        func(r *runtime.GrantRequest) { r.Partition = "0" },
+		for name, change := range map[string]func(*enginecore.GrantRequest){
+			"no lane":       func(r *enginecore.GrantRequest) { r.Lane = "" },
+			"no worker":     func(r *enginecore.GrantRequest) { r.Instance = "" },
+			"no time":       func(r *enginecore.GrantRequest) { r.TTL = 0 },
+			"too long":      func(r *enginecore.GrantRequest) { r.TTL = admission.MaxGrantTTL + 1 },
+			"comma":         func(r *enginecore.GrantRequest) { r.Capabilities = []string{"a,b"} },
+			"unicode space": func(r *enginecore.GrantRequest) { r.Capabilities = []string{"a\u2003b"} },
+			"empty":         func(r *enginecore.GrantRequest) { r.Capabilities = []string{""} },
+			"too many":      func(r *enginecore.GrantRequest) { r.Capabilities = many },
+			"too large":     func(r *enginecore.GrantRequest) { r.Capabilities = []string{strings.Repeat("x", 4097)} },
+			"no partition":  func(r *enginecore.GrantRequest) { r.Partition = "{fp:1}" },
+			"wrong family":  func(r *enginecore.GrantRequest) { r.Partition = "{b:0}" },
+			"no tag":        func(r *enginecore.GrantRequest) { r.Partition = "0" },
 		} {
 			r := fixture.RequestFor("w")
 			change(&r)
@@ -142,7 +142,7 @@ func TestGrantRequests(t *testing.T) {
 			require.ErrorIs(t, err, runtime.ErrInvalid, name)
 		}
 		_, err := s.ClaimForWorker(ctx, fixture.RequestFor("w", many[:256]...))
-		require.ErrorIs(t, err, runtime.ErrNoGrant)
+		require.ErrorIs(t, err, enginecore.ErrNoGrant)
 	}, runtime.OpenConfig{Partitions: 1})
 }
 
@@ -174,14 +174,14 @@ func TestGrantByBudgetAndQuota(t *testing.T) {
 			require.NoError(t, err)
 			set(keys.ExecCore(id), "budget_ids", " "+string(budget)+" ", "quota_policy_id", string(quota))
 		}
-		s := enginetest.NewGrantIssuer(t, b.Engine)
+		s := b.Engine
 		_, err = s.ClaimForWorker(ctx, fixture.RequestFor("w"))
-		require.ErrorIs(t, err, runtime.ErrNoGrant, "the budget is used up")
+		require.ErrorIs(t, err, enginecore.ErrNoGrant, "the budget is used up")
 		set(keys.BudgetUsage(at, budget), "tokens", "9")
 		first, err := s.ClaimForWorker(ctx, fixture.RequestFor("w"))
 		require.NoError(t, err)
 		_, err = s.ClaimForWorker(ctx, fixture.RequestFor("w"))
-		require.ErrorIs(t, err, runtime.ErrNoGrant, "one at a time")
+		require.ErrorIs(t, err, enginecore.ErrNoGrant, "one at a time")
 		_, err = core.ReleaseAdmission(ctx, enginerpc.ReleaseAdmissionCall{Partition: quotaAt, QuotaPolicyID: quota, ExecutionID: first.ExecutionID})
 		require.NoError(t, err)
 		second, err := s.ClaimForWorker(ctx, fixture.RequestFor("w"))
@@ -196,7 +196,7 @@ func TestWorkersClaimThroughGrants(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		s := &countingGranter{inner: enginetest.NewGrantIssuer(t, b.Engine), to: make(map[enginecore.ExecutionID]int)}
+		s := &countingGranter{inner: b.Engine, to: make(map[enginecore.ExecutionID]int)}
 		var g fixture.Gauge
 		limited := g.Measured("limited", 3*time.Millisecond, activity.Limit("two", activity.LimitConfig{AtOnce: 2}))
 		failing := activity.New("failing", func(ctx context.Context, n int) (int, error) {
@@ -213,7 +213,7 @@ func TestWorkersClaimThroughGrants(t *testing.T) {
 		handlers := []activity.Handler{limited, failing}
 		b.Keeper(t)
 		for range 3 {
-			b.Worker(t, handlers, runtime.WorkerConfig{ClaimThrough: s, Capabilities: []string{"gpu"}, Concurrency: 3})
+			b.Worker(t, handlers, runtime.WorkerConfig{ClaimThrough: s.ClaimForWorker, Capabilities: []string{"gpu"}, Concurrency: 3})
 		}
 		fixture.AwaitAll(ctx, t, fixture.StartAll(ctx, t, b.Client, def, 12))
 		require.LessOrEqual(t, g.Most, 2)
@@ -223,12 +223,12 @@ func TestWorkersClaimThroughGrants(t *testing.T) {
 }
 
 type countingGranter struct {
-	inner runtime.Granter
+	inner *runtime.Engine
 	mu    sync.Mutex
 	to    map[enginecore.ExecutionID]int
 }
 
-func (g *countingGranter) ClaimForWorker(ctx context.Context, r runtime.GrantRequest) (runtime.Grant, error) {
+func (g *countingGranter) ClaimForWorker(ctx context.Context, r enginecore.GrantRequest) (enginecore.Grant, error) {
 	grant, err := g.inner.ClaimForWorker(ctx, r)
 	if err == nil {
 		g.mu.Lock()
@@ -256,7 +256,7 @@ func TestGrant_OfDeadWorkersExecution(t *testing.T) {
 		a := fixture.Passing("pass")
 		run, err := runtime.Start(ctx, b.Client, fixture.Single(t, a), 1)
 		require.NoError(t, err)
-		s := enginetest.NewGrantIssuer(t, b.Engine)
+		s := b.Engine
 		grant, err := s.ClaimForWorker(ctx, fixture.RequestFor("dying"))
 		require.NoError(t, err)
 		_, err = engine.ConnOf(b.Engine.Internal()).ClaimExecution(ctx, enginerpc.ClaimExecutionCall{
@@ -267,7 +267,7 @@ func TestGrant_OfDeadWorkersExecution(t *testing.T) {
 		require.NoError(t, err)
 		r := fixture.RequestFor("successor")
 		r.TTL = 100 * time.Millisecond
-		var successor runtime.Grant
+		var successor enginecore.Grant
 		enginetest.Eventually(t, func() string {
 			at, err := keyspace.PartitionOf(grant.ExecutionID)
 			require.NoError(t, err)
@@ -281,7 +281,7 @@ func TestGrant_OfDeadWorkersExecution(t *testing.T) {
 		require.True(t, successor.Reclaim)
 		enginetest.Pass(t, engine.ConnOf(b.Engine.Internal()), r.TTL) // the grant runs out, and another worker gets one
 		b.Keeper(t)
-		b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{ClaimThrough: s})
+		b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{ClaimThrough: s.ClaimForWorker})
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
 		d, err := run.Describe(ctx)
@@ -292,13 +292,13 @@ func TestGrant_OfDeadWorkersExecution(t *testing.T) {
 }
 
 // grantAll grants and claims until nothing is left, and returns the tenants and labels in the order of the grants.
-func grantAll(ctx context.Context, t *testing.T, b *enginetest.Bench, s *runtime.GrantIssuer, held bool) []string {
+func grantAll(ctx context.Context, t *testing.T, b *enginetest.Bench, s *runtime.Engine, held bool) []string {
 	t.Helper()
 	var order []string
 	core := engine.ConnOf(b.Engine.Internal())
 	for {
 		grant, err := s.ClaimForWorker(ctx, fixture.RequestFor("w"))
-		if errors.Is(err, runtime.ErrNoGrant) {
+		if errors.Is(err, enginecore.ErrNoGrant) {
 			return order
 		}
 		require.NoError(t, err)
@@ -321,7 +321,7 @@ func TestGrantsFollowTheOrderOfClaims(t *testing.T) {
 			t.Parallel()
 			enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 				ctx, l := enginetest.Context(t), fixture.NewLedger()
-				fair, s := flow.FairBy("Tenant"), enginetest.NewGrantIssuer(t, b.Engine)
+				fair, s := flow.FairBy("Tenant"), b.Engine
 				start := func(def *flow.Definition[fixture.Job, string], tenant string) {
 					_, err := runtime.Start(ctx, b.Client, def, fixture.Job{Tenant: tenant})
 					require.NoError(t, err)
@@ -332,7 +332,7 @@ func TestGrantsFollowTheOrderOfClaims(t *testing.T) {
 				require.Equal(t, []string{"a7", "b0", "c0", "a7", "c0", "a7", "a7", "a7", "a7"}, grantAll(ctx, t, b, s, held))
 			}, runtime.OpenConfig{Partitions: 1})
 			enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-				ctx, l, s := enginetest.Context(t), fixture.NewLedger(), enginetest.NewGrantIssuer(t, b.Engine)
+				ctx, l, s := enginetest.Context(t), fixture.NewLedger(), b.Engine
 				_, err := runtime.Start(ctx, b.Client, l.Flow(t, "old", 1, false, flow.Priority(1)), fixture.Job{})
 				require.NoError(t, err)
 				enginetest.Pass(t, engine.ConnOf(b.Engine.Internal()), 0) // the urgent run is younger than the first one
@@ -352,7 +352,7 @@ func TestGrantsFollowTheLane(t *testing.T) {
 	t.Parallel()
 	const partitions, rounds = 6, 4
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		ctx, l, s := enginetest.Context(t), fixture.NewLedger(), enginetest.NewGrantIssuer(t, b.Engine)
+		ctx, l, s := enginetest.Context(t), fixture.NewLedger(), b.Engine
 		many := l.Flow(t, "many", rounds, false)
 		for p := range partitions {
 			fixture.StartAt(ctx, t, b, many, "many", p, "")
@@ -380,7 +380,7 @@ func TestGrantsFollowTheLane(t *testing.T) {
 func TestGrantsHeedBudgetsAndPausesOfRuns(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		ctx, s := enginetest.Context(t), enginetest.NewGrantIssuer(t, b.Engine)
+		ctx, s := enginetest.Context(t), b.Engine
 		var calls atomic.Int64
 		spend := activity.New("spend", func(ctx context.Context, n int) (int, error) {
 			if err := activity.ReportUsage(ctx, "calls", 1); err != nil {
@@ -394,7 +394,7 @@ func TestGrantsHeedBudgetsAndPausesOfRuns(t *testing.T) {
 		def, err := f.Build()
 		require.NoError(t, err)
 		b.Keeper(t)
-		worker := b.Worker(t, []activity.Handler{spend}, runtime.WorkerConfig{ClaimThrough: s, Concurrency: 1})
+		worker := b.Worker(t, []activity.Handler{spend}, runtime.WorkerConfig{ClaimThrough: s.ClaimForWorker, Concurrency: 1})
 		runs := fixture.StartAll(ctx, t, b.Client, def, 5)
 		const why = `budget "shared": 3 of 3 calls used`
 		var waiting []*runtime.Run[int]
@@ -414,11 +414,11 @@ func TestGrantsHeedBudgetsAndPausesOfRuns(t *testing.T) {
 		})
 		require.NoError(t, worker.Stop())
 		_, err = s.ClaimForWorker(ctx, fixture.RequestFor("w"))
-		require.ErrorIs(t, err, runtime.ErrNoGrant, "the budget is used up")
+		require.ErrorIs(t, err, enginecore.ErrNoGrant, "the budget is used up")
 		require.NoError(t, waiting[0].Pause(ctx, ""))
 		ref := fabrictype.BudgetName{Name: "shared", Flow: "spending"}
 		require.NoError(t, b.Client.Budget(ref).Set(ctx, flow.BudgetConfig{Hard: map[string]int64{"calls": 5}, OnExceeded: flow.BlockNodes}))
-		var grant runtime.Grant
+		var grant enginecore.Grant
 		enginetest.Eventually(t, func() string {
 			if grant, err = s.ClaimForWorker(ctx, fixture.RequestFor("w")); err != nil {
 				return err.Error()
@@ -429,15 +429,15 @@ func TestGrantsHeedBudgetsAndPausesOfRuns(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, d.Nodes[0].ExecutionID, grant.ExecutionID)
 		_, err = s.ClaimForWorker(ctx, fixture.RequestFor("w"))
-		require.ErrorIs(t, err, runtime.ErrNoGrant, "the run is paused")
+		require.ErrorIs(t, err, enginecore.ErrNoGrant, "the run is paused")
 		require.NoError(t, b.Client.Lane(activity.DefaultLane).Pause(ctx, ""))
 		require.NoError(t, waiting[0].Resume(ctx))
 		_, err = s.ClaimForWorker(ctx, fixture.RequestFor("w"))
-		require.ErrorIs(t, err, runtime.ErrNoGrant, "the lane is paused")
+		require.ErrorIs(t, err, enginecore.ErrNoGrant, "the lane is paused")
 		require.NoError(t, b.Client.Lane(activity.DefaultLane).Resume(ctx))
 		client := engine.ConnOf(b.Engine.Internal()).Client()
 		require.NoError(t, client.Do(ctx, client.B().Del().Key(grant.Key).Build()).Error())
-		b.Worker(t, []activity.Handler{spend}, runtime.WorkerConfig{ClaimThrough: s})
+		b.Worker(t, []activity.Handler{spend}, runtime.WorkerConfig{ClaimThrough: s.ClaimForWorker})
 		fixture.AwaitAll(ctx, t, runs)
 		require.EqualValues(t, 5, calls.Load())
 		b.Settle(t)

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -57,7 +58,7 @@ func TestNoTaskUnderAnEndedLease(t *testing.T) {
 				if granted {
 					request := fixture.RequestFor("worker")
 					request.Instance = h.Worker.Instance()
-					grant, err := enginetest.NewGrantIssuer(t, b.Engine).ClaimForWorker(h.Ctx, request)
+					grant, err := b.Engine.ClaimForWorker(h.Ctx, request)
 					require.NoError(t, err)
 					next = func() (*runtime.Task, error) { return h.Worker.NextGranted(h.Ctx, grant) }
 				}
@@ -77,7 +78,7 @@ func TestNoTaskUnderAnEndedLease(t *testing.T) {
 				close(stop.goOn)
 				<-returned
 				if granted {
-					require.ErrorIs(t, err, runtime.ErrNoGrant)
+					require.ErrorIs(t, err, enginecore.ErrNoGrant)
 					task, err = h.Worker.Next(h.Ctx)
 				}
 				require.NoError(t, err)

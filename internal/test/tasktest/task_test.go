@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -293,11 +294,11 @@ func TestTaskOfGrant(t *testing.T) {
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		h := fixture.NewHolder(t, b, runtime.WorkerConfig{})
 		run := h.Started(1)
-		issuer := enginetest.NewGrantIssuer(t, b.Engine)
-		var grant runtime.Grant
+		issuer := b.Engine
+		var grant enginecore.Grant
 		enginetest.Eventually(t, func() (fault string) {
 			var err error
-			if grant, err = issuer.ClaimForWorker(h.Ctx, runtime.GrantRequest{
+			if grant, err = issuer.ClaimForWorker(h.Ctx, enginecore.GrantRequest{
 				Lane: activity.DefaultLane, WorkerID: "worker", Instance: h.Worker.Instance(), TTL: 30 * time.Second,
 			}); err != nil {
 				return err.Error()
@@ -307,7 +308,7 @@ func TestTaskOfGrant(t *testing.T) {
 		task, err := h.Worker.NextGranted(h.Ctx, grant)
 		require.NoError(t, err)
 		_, err = h.Worker.NextGranted(h.Ctx, grant)
-		require.ErrorIs(t, err, runtime.ErrNoGrant)
+		require.ErrorIs(t, err, enginecore.ErrNoGrant)
 		require.NoError(t, task.Complete(h.Ctx, 2))
 		h.RequireResult(run, 2)
 	})
@@ -317,8 +318,8 @@ func TestTaskOfGrant(t *testing.T) {
 func TestTaskThroughGrants(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		issuer := enginetest.NewGrantIssuer(t, b.Engine)
-		h := fixture.NewHolder(t, b, runtime.WorkerConfig{ClaimThrough: issuer})
+		issuer := b.Engine
+		h := fixture.NewHolder(t, b, runtime.WorkerConfig{ClaimThrough: issuer.ClaimForWorker})
 		runs := []*runtime.Run[int]{h.Started(1), h.Started(2)}
 		for range runs {
 			task := h.Next()
@@ -339,10 +340,10 @@ func TestTaskOfLaterGrant(t *testing.T) {
 		b.Keeper(t)
 		h := fixture.NewHolder(t, b, runtime.WorkerConfig{ManualRenewal: true, Lease: time.Second})
 		run := h.Started(1)
-		issuer := enginetest.NewGrantIssuer(t, b.Engine)
+		issuer := b.Engine
 		granted := func() (task *runtime.Task) {
 			enginetest.Eventually(t, func() string {
-				grant, err := issuer.ClaimForWorker(h.Ctx, runtime.GrantRequest{
+				grant, err := issuer.ClaimForWorker(h.Ctx, enginecore.GrantRequest{
 					Lane: activity.DefaultLane, WorkerID: "worker", Instance: h.Worker.Instance(), TTL: 30 * time.Second,
 				})
 				if err == nil {
@@ -460,8 +461,8 @@ func TestTaskUsage(t *testing.T) {
 			spent[a.Dimension] = a.Spent
 		}
 		require.Equal(t, map[string]int64{"tokens": 10, "calls": 2}, spent)
-		require.ErrorIs(t, task.ReportUsage(h.Ctx, "", map[string]int64{"tokens": -1}), activity.ErrUsage)
-		require.ErrorIs(t, task.ReportUsage(h.Ctx, "", map[string]int64{"other": 1}), activity.ErrUnknownDimension)
+		require.ErrorIs(t, task.ReportUsage(h.Ctx, "", map[string]int64{"tokens": -1}), activityspec.ErrUsage)
+		require.ErrorIs(t, task.ReportUsage(h.Ctx, "", map[string]int64{"other": 1}), activityspec.ErrUnknownDimension)
 
 		require.NoError(t, task.Complete(h.Ctx, 1))
 		_, err = run.Result(h.Ctx)
@@ -489,7 +490,7 @@ func TestTaskUsageOfAnyBudget(t *testing.T) {
 		budget, err := operator.Budget(h.Ctx, id)
 		require.NoError(t, err)
 		require.Equal(t, map[string]int64{"calls": 1, "tokens": 9}, budget.Usage, "none is counted, or all")
-		require.ErrorIs(t, task.ReportUsageTo(h.Ctx, id, "c", map[string]int64{"tokens": -1}), activity.ErrUsage)
+		require.ErrorIs(t, task.ReportUsageTo(h.Ctx, id, "c", map[string]int64{"tokens": -1}), activityspec.ErrUsage)
 		require.ErrorIs(t, task.ReportUsageTo(h.Ctx, id, "", map[string]int64{"tokens": 1}), runtime.ErrInvalid)
 		require.ErrorIs(t, task.ReportUsageTo(h.Ctx, id, "d", nil), runtime.ErrInvalid)
 		require.NoError(t, task.Complete(h.Ctx, 1))

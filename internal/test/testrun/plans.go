@@ -36,13 +36,16 @@ var engineSuites = []string{
 }
 
 // longest are the packages that take longest. They begin first, or the end would wait for them.
-var longest = []string{"runtime", "internal/test/viewtest", "bench", "internal/test/enginetest", "internal/test/childtest", "contract/internal/contracttest"}
+var longest = []string{
+	"internal/test/propertytest", "internal/test/workertest", "contract/internal/modetest", "internal/test/viewtest",
+	"bench", "internal/test/enginetest", "internal/test/childtest", "contract/internal/contracttest",
+}
 
 // slow are the packages that unit leaves out: they execute whole runs, write files and sync them, compare with another
 // implementation, disturb servers, or measure.
 var slow = []string{
 	"admin/archive", "admin/backup", "admin/move", "bench", "codegen", "enginecore/embedded/internal/aof", "examples/...",
-	"internal/keycopy", "internal/test/...", "runtime/...",
+	"contract/internal/modetest", "internal/keycopy", "internal/test/...",
 }
 
 // ofSources are the packages whose tests read sources and pages. No engine changes their result.

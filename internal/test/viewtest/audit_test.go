@@ -48,7 +48,7 @@ func TestAuditLog(t *testing.T) {
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
 		require.Equal(t, "ann", d.StartedBy)
-		later, err := runtime.Start(ctx, c, def, 1, runtime.WithID("later"), runtime.StartAfter(time.Hour))
+		later, err := runtime.Start(ctx, c, def, 1, runtime.WithID("later"), runtime.StartAt(time.Now().Add(time.Hour)))
 		require.NoError(t, err)
 
 		schedule := func(every time.Duration) error {
@@ -56,7 +56,7 @@ func TestAuditLog(t *testing.T) {
 			return err
 		}
 		for _, step := range []struct {
-			action       fabrictype.AuditAction
+			action       string
 			name, detail string
 			do           func() error
 		}{
@@ -109,7 +109,7 @@ func TestAuditLog(t *testing.T) {
 			{auditlink.MoveStart, "single/later", "to ", func() error { return later.MoveStart(ctx, time.Now().Add(2*time.Hour)) }},
 			{auditlink.PurgeRun, "single/r", "", func() error { return run.Purge(ctx) }},
 			{auditlink.StartBulkJob, "job", "purge of runs with flow=single", func() error {
-				_, err := c.StartBulkJob(ctx, runtime.RunQuery{Flow: "single", Text: "none"}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, runtime.BulkOptions{ID: "job"})
+				_, err := c.StartBulkJob(ctx, runtime.RunQuery{Flow: "single", Text: "none"}, fabrictype.BulkAction{Kind: "purge"}, runtime.BulkOptions{ID: "job"})
 				return err
 			}},
 			{auditlink.DrainWorker, instance, "", func() error {

@@ -51,7 +51,7 @@ func checkValues(t *testing.T, b *enginetest.Bench, def *flow.Definition[json.Ra
 	started, err := runtime.Start(ctx, b.Client, def, json.RawMessage(raw))
 	require.NoError(t, err)
 	run := b.Client.Run("values", started.ID())
-	d, err := run.Describe(ctx, runtime.WithValues(0))
+	d, err := run.Describe(ctx, runtime.DescribeOptions{Values: true})
 	require.NoError(t, err)
 	require.Equal(t, raw, string(d.Input.Bytes()), "before anything has run")
 	require.Equal(t, raw, string(fixture.NodesByName(d)["first"].Input.Bytes()), "the input that it will get")
@@ -61,7 +61,7 @@ func checkValues(t *testing.T, b *enginetest.Bench, def *flow.Definition[json.Ra
 	b.Worker(t, def.Handlers())
 	_, err = started.Result(ctx)
 	require.ErrorIs(t, err, runtime.ErrRunFailed)
-	d, err = run.Describe(ctx, runtime.WithValues(1000))
+	d, err = run.Describe(ctx, runtime.DescribeOptions{Values: true, ValueBytes: 1000})
 	require.NoError(t, err)
 	nodes := fixture.NodesByName(d)
 	require.Equal(t, &fabrictype.Value{Codec: "json", Size: len(raw), JSON: []byte(raw)}, d.Input)
@@ -79,11 +79,11 @@ func checkValues(t *testing.T, b *enginetest.Bench, def *flow.Definition[json.Ra
 		require.Len(t, v.Bytes(), 1000)
 		require.Nil(t, v.JSON)
 	}
-	n, err := run.DescribeNode(ctx, "count", runtime.WithValues(describe.MaxSumBytes))
+	n, err := run.DescribeNode(ctx, "count", runtime.DescribeOptions{Values: true, ValueBytes: describe.MaxSumBytes})
 	require.NoError(t, err)
 	require.Equal(t, 100_002, len(n.Input.JSON), "the whole value")
 	require.Equal(t, "100000", string(n.Result.Bytes()))
-	n, err = run.DescribeNode(ctx, "first", runtime.WithValues(0))
+	n, err = run.DescribeNode(ctx, "first", runtime.DescribeOptions{Values: true})
 	require.NoError(t, err)
 	require.Equal(t, raw, string(n.Input.Bytes()))
 	require.Len(t, n.History, 1)
@@ -115,7 +115,7 @@ func TestDescribeResult(t *testing.T) {
 			require.NoError(t, err)
 			_, err = run.Result(ctx)
 			require.NoError(t, err)
-			d, err := run.Describe(ctx, runtime.WithValues(0))
+			d, err := run.Describe(ctx, runtime.DescribeOptions{Values: true})
 			require.NoError(t, err)
 			require.Equal(t, "40", string(d.Input.Bytes()))
 			require.Equal(t, string(json.RawMessage(itoa(40+nodes))), string(d.Result.JSON))
@@ -150,7 +150,7 @@ func TestDescribeAttempts(t *testing.T) {
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
 
-		d, err := run.Describe(ctx, runtime.WithAttempts())
+		d, err := run.Describe(ctx, runtime.DescribeOptions{Attempts: true})
 		require.NoError(t, err)
 		history := d.Nodes[0].History
 		require.Len(t, history, 3)
@@ -191,7 +191,7 @@ func TestDescribePages(t *testing.T) {
 		require.NoError(t, err)
 		run, err := runtime.Start(ctx, b.Client, def, list)
 		require.NoError(t, err)
-		last, err := run.Describe(ctx, runtime.WithPage("1", 1))
+		last, err := run.Describe(ctx, runtime.DescribeOptions{Cursor: "1", Nodes: 1})
 		require.NoError(t, err)
 		require.Equal(t, "waits for each", last.Nodes[0].Waiting.Sentence, "which is on the first page")
 
@@ -207,7 +207,7 @@ func TestDescribePages(t *testing.T) {
 		})
 		seen, pages, cursor := 0, 0, ""
 		for {
-			d, err := b.Client.Run(child.Flow, child.Run).Describe(ctx, runtime.WithPage(cursor, 500), runtime.WithValues(0), runtime.WithAttempts())
+			d, err := b.Client.Run(child.Flow, child.Run).Describe(ctx, runtime.DescribeOptions{Cursor: cursor, Nodes: 500, Values: true, Attempts: true})
 			require.NoError(t, err)
 			for _, n := range d.Nodes {
 				require.Equal(t, "item-"+itoa(seen), n.Name)
@@ -223,7 +223,7 @@ func TestDescribePages(t *testing.T) {
 		}
 		require.Equal(t, items, seen)
 		require.Equal(t, 3, pages)
-		_, err = b.Client.Run(child.Flow, child.Run).Describe(ctx, runtime.WithValues(0))
+		_, err = b.Client.Run(child.Flow, child.Run).Describe(ctx, runtime.DescribeOptions{Values: true})
 		require.ErrorIs(t, err, runtime.ErrInvalid, "without a page that is too much")
 		require.NoError(t, run.Cancel(ctx, "enough"))
 	})
@@ -234,9 +234,9 @@ func TestDescribeBounds(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		run := b.Client.Run("none", "none")
-		for _, opt := range []runtime.DescribeOption{
-			runtime.WithValues(-1), runtime.WithValues(describe.MaxValueBytes + 1), runtime.WithPage("", 0), runtime.WithPage("", describe.MaxPage+1),
-			runtime.WithPage("next", 10), runtime.WithPage("-1", 10),
+		for _, opt := range []runtime.DescribeOptions{
+			{Values: true, ValueBytes: -1}, {Values: true, ValueBytes: describe.MaxValueBytes + 1}, {Nodes: -1},
+			{Nodes: describe.MaxPage + 1}, {Cursor: "next", Nodes: 10}, {Cursor: "-1", Nodes: 10}, {Cursor: "1"},
 		} {
 			_, err := run.Describe(enginetest.Context(t), opt)
 			require.ErrorIs(t, err, runtime.ErrInvalid)
@@ -255,7 +255,7 @@ func TestContractDescribeValues(t *testing.T) {
 		fixture.StartWorkerPool(t, b, a)
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
-		d, err := run.Describe(ctx, runtime.WithValues(0), runtime.WithAttempts(), runtime.WithPage("1", 1))
+		d, err := run.Describe(ctx, runtime.DescribeOptions{Values: true, Attempts: true, Cursor: "1", Nodes: 1})
 		require.NoError(t, err)
 		require.Len(t, d.Nodes, 1)
 		require.Equal(t, "2", d.Next)
@@ -264,7 +264,7 @@ func TestContractDescribeValues(t *testing.T) {
 		})
 		require.Len(t, d.Nodes[0].History, 1)
 		require.Equal(t, fabrictype.OutcomeSucceeded, d.Nodes[0].History[0].Outcome)
-		n, err := run.DescribeNode(ctx, "n2", runtime.WithValues(0))
+		n, err := run.DescribeNode(ctx, "n2", runtime.DescribeOptions{Values: true})
 		require.NoError(t, err)
 		require.Equal(t, "3", string(n.Input.Bytes()))
 	})

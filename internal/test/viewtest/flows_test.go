@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -82,7 +83,7 @@ func TestStartNamed(t *testing.T) {
 		out, err := same.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, fixture.Tag{Code: "Lima/3"}, out)
-		described, err := run.Describe(ctx, runtime.WithValues(1000))
+		described, err := run.Describe(ctx, runtime.DescribeOptions{Values: true, ValueBytes: 1000})
 		require.NoError(t, err)
 		require.JSONEq(t, `{"code":"Lima/3"}`, string(described.Result.JSON))
 		b.Settle(t)
@@ -195,7 +196,7 @@ func TestDeclaredActivities(t *testing.T) {
 	_, err := a.Call(t.Context(), fixture.Parcel{})
 	require.ErrorIs(t, err, activity.ErrInvalid)
 	_, err = a.Invoke(t.Context(), []byte(`{}`))
-	require.True(t, activity.IsNonRetryable(err))
+	require.True(t, activityspec.IsNonRetryable(err))
 	require.True(t, errors.Is(activity.Declare[int, int]("no name").Err(), activity.ErrInvalid))
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		w, err := runtime.NewWorker(b.Engine, runtime.WorkerConfig{})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
@@ -146,7 +147,7 @@ func TestLiveValueBounds(t *testing.T) {
 			require.ErrorAs(t, err, &failure, what)
 			require.Contains(t, failure.Reason, text)
 			require.Equal(t, 1, failure.Failures[0].Attempts)
-			require.ErrorIs(t, failure, activity.ErrLiveValue)
+			require.ErrorIs(t, failure, activityspec.ErrLiveValue)
 		}
 		b.Settle(t)
 	})

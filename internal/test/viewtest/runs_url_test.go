@@ -25,11 +25,13 @@ func TestQueriesSurviveURLs(t *testing.T) {
 		values, err := url.ParseQuery(q.Values().Encode())
 		require.NoError(t, err)
 		values.Set("cursor", "x")
-		got, err := runtime.ParseRunQuery(values, "cursor")
+		var got runtime.RunQuery
+		err = got.ReadValues(values, "cursor")
 		require.NoError(t, err)
 		require.Equal(t, q, got)
 	}
-	q, err := runtime.ParseRunQuery(url.Values{"created_from": {"2026-11-20T09:00:00+01:00"}, "children": {"false"}})
+	var q runtime.RunQuery
+	err := q.ReadValues(url.Values{"created_from": {"2026-11-20T09:00:00+01:00"}, "children": {"false"}})
 	require.NoError(t, err)
 	require.Equal(t, time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC), q.CreatedFrom.UTC())
 	require.Equal(t, "created_from=2026-11-20T08%3A00%3A00Z", q.Values().Encode())
@@ -38,7 +40,7 @@ func TestQueriesSurviveURLs(t *testing.T) {
 // All faults are returned at once, and an unknown parameter is a fault.
 func TestFaultsOfQueriesInURLs(t *testing.T) {
 	t.Parallel()
-	_, err := runtime.ParseRunQuery(url.Values{
+	err := new(runtime.RunQuery).ReadValues(url.Values{
 		"sate": {"failed"}, "state": {"lost", "failed"}, "flow": {"a", "b"}, "created_from": {"yesterday"}, "tag.X": {"1"},
 		"children": {"yes"}, "sort": {"up"}, "text": {"a\x00"}, "key": {"b\x00"}, "queued": {"2"}, "cursor": {"x"}, "finished_from": {},
 	})
@@ -63,11 +65,12 @@ func TestWaitQueriesSurviveURLs(t *testing.T) {
 		values, err := url.ParseQuery(q.Values().Encode())
 		require.NoError(t, err)
 		values.Set("cursor", "x")
-		got, err := runtime.ParseWaitQuery(values, "cursor")
+		var got runtime.WaitQuery
+		err = got.ReadValues(values, "cursor")
 		require.NoError(t, err)
 		require.Equal(t, q, got)
 	}
-	_, err := runtime.ParseWaitQuery(url.Values{
+	err := new(runtime.WaitQuery).ReadValues(url.Values{
 		"audience": {"a", "b"}, "before": {"today"}, "sort": {"up"}, "state": {"open"}, "tag.X": {"1"},
 	})
 	require.ErrorIs(t, err, runtime.ErrInvalid)

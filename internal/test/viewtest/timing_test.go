@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -62,10 +63,10 @@ func TestRetries(t *testing.T) {
 			activity.RetryPolicy{First: 5 * time.Millisecond, Attempts: 3, Factor: 1}, 3, "odd",
 			[]time.Duration{5 * time.Millisecond, 5 * time.Millisecond},
 		},
-		{"not retryable", func(int) error { return activity.NonRetryable(errBroken) }, activity.RetryPolicy{Attempts: 5}, 1, activity.CategoryError, nil},
-		{"no retry", func(int) error { return errBroken }, activity.RetryPolicy{Attempts: 1}, 1, activity.CategoryError, nil},
+		{"not retryable", func(int) error { return activity.NonRetryable(errBroken) }, activity.RetryPolicy{Attempts: 5}, 1, activityspec.CategoryError, nil},
+		{"no retry", func(int) error { return errBroken }, activity.RetryPolicy{Attempts: 1}, 1, activityspec.CategoryError, nil},
 		{
-			"panic", func(int) error { panic("boo") }, activity.RetryPolicy{First: time.Millisecond, Attempts: 2, Factor: 1}, 2, activity.CategoryPanic,
+			"panic", func(int) error { panic("boo") }, activity.RetryPolicy{First: time.Millisecond, Attempts: 2, Factor: 1}, 2, activityspec.CategoryPanic,
 			[]time.Duration{time.Millisecond},
 		},
 		{
@@ -205,7 +206,7 @@ func TestHeartbeatTimeout(t *testing.T) {
 		last, err := runtime.Start(ctx, b.Client, fixture.Single(t, silent), 0)
 		require.NoError(t, err)
 		_, err = last.Result(ctx)
-		require.Equal(t, activity.CategoryTimeout, fixture.Failure(t, err).Category)
+		require.Equal(t, activityspec.CategoryTimeout, fixture.Failure(t, err).Category)
 		b.Settle(t)
 	})
 }
@@ -226,7 +227,7 @@ func TestScheduleToStart(t *testing.T) {
 		_, err = run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunFailed)
 		require.Equal(t, "first", fixture.Failure(t, err).Node)
-		require.Equal(t, activity.CategoryTimeout, fixture.Failure(t, err).Category)
+		require.Equal(t, activityspec.CategoryTimeout, fixture.Failure(t, err).Category)
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
 		require.Equal(t, fabrictype.NodeSkipped, d.Nodes[1].State)

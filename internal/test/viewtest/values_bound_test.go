@@ -63,21 +63,21 @@ func TestSumsOfValuesAreBounded(t *testing.T) {
 	require.Less(t, allocated(func() { n, err = run.DescribeNode(ctx, "all") }), size, "no value is read")
 	require.NoError(t, err)
 	require.Nil(t, n.Input)
-	n, err = run.DescribeNode(ctx, "all", runtime.WithValues(describe.MaxSumBytes))
+	n, err = run.DescribeNode(ctx, "all", runtime.DescribeOptions{Values: true, ValueBytes: describe.MaxSumBytes})
 	require.NoError(t, err)
 	require.Equal(t, -1, n.Input.Size, "it is composed of more than is read")
 	require.True(t, n.Input.Truncated)
 	require.Equal(t, "24", string(n.Result.Bytes()))
-	n, err = run.DescribeNode(ctx, "n3", runtime.WithValues(describe.MaxSumBytes))
+	n, err = run.DescribeNode(ctx, "n3", runtime.DescribeOptions{Values: true, ValueBytes: describe.MaxSumBytes})
 	require.NoError(t, err)
 	require.Len(t, n.Result.Bytes(), size+2)
-	_, err = run.DescribeNode(ctx, "n3", runtime.WithValues(describe.MaxSumBytes+1))
+	_, err = run.DescribeNode(ctx, "n3", runtime.DescribeOptions{Values: true, ValueBytes: describe.MaxSumBytes + 1})
 	require.ErrorIs(t, err, runtime.ErrInvalid)
 
 	// Pages end where their values are as many as one description has.
 	found := map[string]bool{}
 	for cursor := ""; ; {
-		d, err := run.Describe(ctx, runtime.WithPage(cursor, describe.MaxPage), runtime.WithValues(describe.MaxValueBytes))
+		d, err := run.Describe(ctx, runtime.DescribeOptions{Cursor: cursor, Nodes: describe.MaxPage, Values: true, ValueBytes: describe.MaxValueBytes})
 		require.NoError(t, err)
 		require.Equal(t, fabrictype.RunSucceeded, d.State)
 		require.Equal(t, "24", string(d.Result.Bytes()))
@@ -97,7 +97,7 @@ func TestSumsOfValuesAreBounded(t *testing.T) {
 	require.Len(t, found, nodes+1)
 
 	// Without pages, the last values are truncated.
-	d, err := run.Describe(ctx, runtime.WithValues(describe.MaxValueBytes))
+	d, err := run.Describe(ctx, runtime.DescribeOptions{Values: true, ValueBytes: describe.MaxValueBytes})
 	require.NoError(t, err)
 	require.Len(t, d.Nodes, nodes+1)
 	sum, truncated := 0, 0

@@ -40,7 +40,7 @@ func TestWorkersAreListed(t *testing.T) {
 		require.Equal(t, []string{"gpu"}, got.Capabilities)
 		require.Equal(t, [2]int{7, 7}, [2]int{got.Slots, got.Free()})
 		require.Equal(t, [3]any{"census", host, os.Getpid()}, [3]any{got.Name, got.Host, got.PID})
-		require.Equal(t, fabrictype.WorkerRunning, got.State)
+		require.Equal(t, "running", got.State)
 		require.True(t, strings.HasPrefix(got.Instance, "census-"))
 		require.NotEmpty(t, got.Build.Library)
 		require.False(t, got.Since.IsZero() || got.ReportedAt.IsZero())
@@ -94,7 +94,7 @@ func TestDrainWorker(t *testing.T) {
 		require.NoError(t, b.Client.DrainWorker(ctx, instance, runtime.WithActor("ann")))
 		require.NoError(t, b.Client.DrainWorker(ctx, instance), "again")
 		got := fixture.Listed(ctx, t, b.Client, "draining", func(list []fabrictype.Worker) bool {
-			return len(list) == 1 && list[0].State == fabrictype.WorkerDraining
+			return len(list) == 1 && list[0].State == "draining"
 		})[0]
 		require.Equal(t, [3]any{1, 0, "ann"}, [3]any{got.Used, got.Free(), got.DrainRequestedBy})
 		close(gate)
@@ -136,7 +136,7 @@ func TestReportsMakeUpForLostMessages(t *testing.T) {
 		set := operator.B().Hset().Key(record).FieldValue().FieldValue("drain_requested_at", "1").Build()
 		require.NoError(t, operator.Do(ctx, set).Error())
 		fixture.Listed(ctx, t, b.Client, "draining", func(list []fabrictype.Worker) bool {
-			return len(list) == 1 && list[0].State == fabrictype.WorkerDraining
+			return len(list) == 1 && list[0].State == "draining"
 		})
 	})
 }

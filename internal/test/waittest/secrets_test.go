@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
@@ -23,7 +24,7 @@ func TestBadSecrets(t *testing.T) {
 		{"k1", strings.Repeat("ab", 15)}, {"k1", strings.Repeat("ab", 65)},
 	} {
 		_, err := runtime.Open(t.Context(), "", runtime.OpenConfig{
-			WaitpointSecret: runtime.WaitpointSecret{KID: bad[0], Hex: bad[1]},
+			WaitpointSecret: enginecore.WaitpointSecret{KID: bad[0], Hex: bad[1]},
 		})
 		require.ErrorIs(t, err, runtime.ErrInvalid)
 		if bad[1] != "" {
@@ -99,5 +100,5 @@ func TestRotateToTheConfiguredSecret(t *testing.T) {
 			require.Equal(t, "mine", r.KID)
 			require.Equal(t, 4*want, r.Unchanged)
 		}
-	}, runtime.OpenConfig{WaitpointSecret: runtime.WaitpointSecret{KID: "mine", Hex: strings.Repeat("ab", 32)}})
+	}, runtime.OpenConfig{WaitpointSecret: enginecore.WaitpointSecret{KID: "mine", Hex: strings.Repeat("ab", 32)}})
 }

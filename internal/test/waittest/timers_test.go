@@ -14,9 +14,11 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/eventkind"
+	"github.com/flowfabric/flowfabric-go/internal/runcontrol"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/waitreason"
@@ -135,7 +137,7 @@ func TestTimerWithoutTime(t *testing.T) {
 			_, err = run.Result(ctx)
 			failed, ok := errors.AsType[*runtime.RunError](err)
 			require.True(t, ok, "%s: %v", x.in, err)
-			require.Equal(t, activity.CategoryDecode, failed.Category, x.in)
+			require.Equal(t, activityspec.CategoryDecode, failed.Category, x.in)
 			require.Contains(t, failed.Reason, x.fault, x.in)
 		}
 		for _, in := range []string{
@@ -262,8 +264,8 @@ func TestMoveTimer(t *testing.T) {
 		require.Equal(t, waitreason.Timer, n.Waiting.Reason)
 		require.WithinDuration(t, time.Now().Add(90*24*time.Hour), n.SleepsUntil, time.Hour)
 
-		require.ErrorIs(t, ann.MoveTimer(ctx, "next", time.Now().Add(time.Hour)), runtime.ErrNotSleeping)
-		require.ErrorIs(t, ann.SkipTimer(ctx, "next"), runtime.ErrNotSleeping)
+		require.ErrorIs(t, ann.MoveTimer(ctx, "next", time.Now().Add(time.Hour)), runcontrol.ErrNotSleeping)
+		require.ErrorIs(t, ann.SkipTimer(ctx, "next"), runcontrol.ErrNotSleeping)
 		require.ErrorIs(t, ann.SkipTimer(ctx, "none"), engine.ErrUnknownNode)
 		require.ErrorIs(t, ann.MoveTimer(ctx, "long", time.Time{}), runtime.ErrInvalid)
 		require.ErrorIs(t, ann.MoveTimer(ctx, "long", time.Now().Add(11*366*24*time.Hour)), runtime.ErrInvalid)
@@ -282,7 +284,7 @@ func TestMoveTimer(t *testing.T) {
 		require.NoError(t, ann.MoveTimer(ctx, "next", time.Now().Add(-time.Minute)))
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
-		require.ErrorIs(t, ann.SkipTimer(ctx, "long"), runtime.ErrNotSleeping)
+		require.ErrorIs(t, ann.SkipTimer(ctx, "long"), runcontrol.ErrNotSleeping)
 
 		require.Equal(t, []fabrictype.EventKind{
 			eventkind.Sleeping, eventkind.TimerMoved, eventkind.TimerMoved, eventkind.TimerEnded, fabrictype.EventSucceeded,

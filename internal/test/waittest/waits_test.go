@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
@@ -387,7 +388,7 @@ func TestAwaitTimeouts(t *testing.T) {
 			require.Equal(t, map[string]string{"node": want}, nodeStates(t, ctx, run))
 			var runError *runtime.RunError
 			if want == "failed" && errors.As(err, &runError) {
-				require.Equal(t, activity.CategoryTimeout, runError.Category)
+				require.Equal(t, activityspec.CategoryTimeout, runError.Category)
 			}
 		}
 		b.Settle(t)
@@ -440,7 +441,7 @@ func TestAwaitMistakes(t *testing.T) {
 			var runError *runtime.RunError
 			require.ErrorAs(t, err, &runError)
 			if wantCalls == 2 {
-				require.Equal(t, activity.CategoryDecode, runError.Category)
+				require.Equal(t, activityspec.CategoryDecode, runError.Category)
 			}
 		}
 		b.Settle(t)

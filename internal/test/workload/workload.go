@@ -172,7 +172,7 @@ func (w *Workload) Start(tb testing.TB, b *enginetest.Bench) {
 
 	w.start(tb, c, w.chain, "waiting")
 	w.start(tb, c, w.approval, "approval")
-	w.start(tb, c, w.chain, "delayed", runtime.StartAfter(later))
+	w.start(tb, c, w.chain, "delayed", runtime.StartAt(time.Now().Add(later)))
 	w.start(tb, c, w.mapped, "map-waiting")
 	w.start(tb, c, w.throttled, "limited")
 	w.start(tb, c, w.chain, "paused")

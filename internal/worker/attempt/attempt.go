@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/dispatch"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
@@ -225,7 +226,7 @@ func (a *Attempt) OutcomeOf(result []byte, err error) completion.Outcome {
 		a.Log(slog.LevelInfo, observe.EventAttemptDeadline, "the deadline of the run ended the attempt")
 		return dropped
 	case errors.Is(err, engine.ErrStartToClose):
-		err = activity.Category(err, activity.CategoryTimeout)
+		err = activity.Category(err, activityspec.CategoryTimeout)
 	}
 	a.LogFailure(err)
 	return completion.Outcome{Kind: completion.KindFailed, Err: err, Stack: a.Stack}
@@ -234,7 +235,7 @@ func (a *Attempt) OutcomeOf(result []byte, err error) completion.Outcome {
 // LogFailure logs the failure of the attempt with its category.
 func (a *Attempt) LogFailure(err error) {
 	a.Log(slog.LevelWarn, observe.EventAttemptFailed, "the attempt failed", slog.Any("error", err),
-		slog.String("category", activity.CategoryOf(err)))
+		slog.String("category", activityspec.CategoryOf(err)))
 }
 
 // Locate adds the run and the node to an error of stored data.

@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
@@ -69,7 +70,7 @@ func (u *Use) OfRun() ([]submit.StoredBudget, error) {
 }
 
 // budgetsWith returns those budgets of the run that have a dimension; none if the run has no budget. It
-// returns activity.ErrUnknownDimension if the run has budgets but none with the dimension.
+// returns activity.ErrInvalid if the run has budgets but none with the dimension.
 func (u *Use) budgetsWith(ctx context.Context, dimension string) ([]submit.StoredBudget, error) {
 	all, err := u.OfRun()
 	if err != nil || len(all) == 0 {
@@ -89,7 +90,7 @@ func (u *Use) budgetsWith(ctx context.Context, dimension string) ([]submit.Store
 	}
 	if len(with) == 0 {
 		slices.Sort(known)
-		return nil, activity.NonRetryable(fmt.Errorf("%w: there are %s", activity.ErrUnknownDimension,
+		return nil, activity.NonRetryable(fmt.Errorf("%w: there are %s", activityspec.ErrUnknownDimension,
 			strings.Join(slices.Compact(known), ", ")))
 	}
 	return with, nil
@@ -181,7 +182,7 @@ func useError(b *submit.StoredBudget, err error) error {
 	case errors.Is(err, enginecore.ErrBudgetNotFound):
 		err = fmt.Errorf("budget %q: %w", b.Name, engine.ErrBudgetNotFound)
 	case errors.Is(err, errorcode.UnknownBudgetDimension):
-		err = fmt.Errorf("budget %q: %w", b.Name, activity.ErrUnknownDimension)
+		err = fmt.Errorf("budget %q: %w", b.Name, activityspec.ErrUnknownDimension)
 	case errors.As(err, new(*enginecore.Error)):
 		err = fmt.Errorf("budget %q: %w", b.Name, err)
 	default:

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/dispatch"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -127,8 +127,8 @@ func TestRefusedResultKeepsLeasedExecutions(t *testing.T) {
 	require.NoError(t, reported.Err)
 	require.Equal(t, surplus, reported.Handoff.Surplus)
 	require.True(t, reported.Handoff.More)
-	require.True(t, activity.IsNonRetryable(reported.Refused))
-	require.Equal(t, engine.CategoryTooLarge, activity.CategoryOf(reported.Refused))
+	require.True(t, activityspec.IsNonRetryable(reported.Refused))
+	require.Equal(t, engine.CategoryTooLarge, activityspec.CategoryOf(reported.Refused))
 	require.ErrorContains(t, reported.Refused,
 		"with the result of this item, the results of 3 of 8 items have 1200009 bytes, at most 1048576")
 }

@@ -156,8 +156,8 @@ func (c *Completer) fail(l *lease.Lease, o Outcome) (r Report) {
 	call := enginerpc.FailCall{
 		Partition: l.Shard.Partition, ExecutionID: l.Claimed.ExecutionID, LeaseID: l.Claimed.LeaseID,
 		LeaseEpoch: l.Claimed.LeaseEpoch, AttemptID: l.Claimed.AttemptID, AttemptIndex: l.Claimed.AttemptIndex,
-		Reason: recordtext.Text(failure.Error(), engine.MaxReason), Category: activity.CategoryOf(failure),
-		Retryable: !activity.IsNonRetryable(failure), JitterPermille: rand.Int64N(1001),
+		Reason: recordtext.Text(failure.Error(), engine.MaxReason), Category: activityspec.CategoryOf(failure),
+		Retryable: !activityspec.IsNonRetryable(failure), JitterPermille: rand.Int64N(1001),
 		Details: engine.FailureDetails(failure),
 	}
 	if o.Stack != "" {

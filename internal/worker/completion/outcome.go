@@ -131,7 +131,7 @@ func waitsForBudget(err error) bool {
 
 // Undecodable marks an error as not retryable, with the category of decoding errors.
 func Undecodable(err error) error {
-	return activity.NonRetryable(activity.Category(err, activity.CategoryDecode))
+	return activity.NonRetryable(activity.Category(err, activityspec.CategoryDecode))
 }
 
 // Final returns a failure of a category that is not retried.

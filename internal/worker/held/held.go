@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
-	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
@@ -59,7 +59,7 @@ type Run interface {
 	AddSlot()
 	RemoveSlot()
 	// LeaseGranted leases the execution of a grant and returns its task.
-	LeaseGranted(ctx context.Context, grant admission.IssuedGrant) (*task.Task, error)
+	LeaseGranted(ctx context.Context, grant enginecore.Grant) (*task.Task, error)
 	// Hold holds the lease of a task while the program has it, which takes it from a channel. It reports whether the
 	// program has taken it.
 	Hold(t *task.Task, to chan<- *Task) (taken bool)

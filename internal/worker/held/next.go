@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/internal/admission"
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 )
 
@@ -132,8 +132,8 @@ func (h *Handover) next(ctx context.Context) (*Task, error) {
 }
 
 // TakeGranted leases the execution of a grant and returns its task. If the grant can no longer be used, the error
-// matches admission.ErrNoGrant.
-func (h *Handover) TakeGranted(ctx context.Context, grant admission.IssuedGrant) (*Task, error) {
+// matches enginecore.ErrNoGrant.
+func (h *Handover) TakeGranted(ctx context.Context, grant enginecore.Grant) (*Task, error) {
 	run, err := h.enter(ctx)
 	if err != nil {
 		return nil, err
@@ -146,17 +146,17 @@ func (h *Handover) TakeGranted(ctx context.Context, grant admission.IssuedGrant)
 	if ok, err := t.await(ctx); err != nil {
 		return nil, err
 	} else if !ok {
-		return nil, fmt.Errorf("%w: %s is not to be run any more", admission.ErrNoGrant, grant.ExecutionID)
+		return nil, fmt.Errorf("%w: %s is not to be run any more", enginecore.ErrNoGrant, grant.ExecutionID)
 	}
 	return t, nil
 }
 
-func (h *Handover) nextGranted(ctx context.Context, run Run, grant admission.IssuedGrant) (*Task, error) {
+func (h *Handover) nextGranted(ctx context.Context, run Run, grant enginecore.Grant) (*Task, error) {
 	got, failed := make(chan *Task), make(chan error, 1)
 	started := h.start(func() {
 		t, err := run.LeaseGranted(ctx, grant)
 		if err == nil && !run.Hold(t, got) {
-			err = fmt.Errorf("%w: %s is not to be run any more", admission.ErrNoGrant, grant.ExecutionID)
+			err = fmt.Errorf("%w: %s is not to be run any more", enginecore.ErrNoGrant, grant.ExecutionID)
 			if h.isClosing() {
 				err = engine.ErrStopping
 			}

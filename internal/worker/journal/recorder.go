@@ -193,7 +193,7 @@ func decodeAwaited(stored []byte, collect bool) (activitycontext.Awaited, error)
 	}
 	return activitycontext.Awaited{}, activity.NonRetryable(activity.Category(
 		errors.New("the function waits in another way than it did when the wait began: Await and AwaitSignals do not "+
-			"mix"), activity.CategoryDecode))
+			"mix"), activityspec.CategoryDecode))
 }
 
 // Open implements activitycontext.Steps.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/errorcode"
@@ -81,7 +82,7 @@ func Publish(ctx context.Context, a *attempt.Attempt, key string, data []byte) e
 	case err == nil:
 		return nil
 	case errors.Is(err, errorcode.InvalidInput):
-		return activity.NonRetryable(fmt.Errorf("%w %q: %w", activity.ErrLiveValue, key, err))
+		return activity.NonRetryable(fmt.Errorf("%w %q: %w", activityspec.ErrLiveValue, key, err))
 	case lease.IsFence(err):
 		return fmt.Errorf("publish %q: %w: %w", key, engine.ErrLeaseLost, err)
 	}

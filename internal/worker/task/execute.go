@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -105,7 +106,7 @@ func (t *Task) call(
 	if err != nil && ctx.Err() != nil {
 		return nil, interrupted(context.Cause(ctx), err)
 	}
-	if _, undecoded := errors.AsType[*activity.DecodeError](err); undecoded {
+	if _, undecoded := errors.AsType[*activityspec.DecodeError](err); undecoded {
 		return nil, t.Locate(err)
 	}
 	if err = e.CheckSuspension(err); err != nil {
@@ -142,7 +143,7 @@ func interrupted(cause, err error) error {
 
 // errExited is the failure of a function that ended its goroutine, as testing's FailNow does.
 var errExited = activity.Category(errors.New("the function ended its goroutine (runtime.Goexit)"),
-	activity.CategoryPanic)
+	activityspec.CategoryPanic)
 
 // invoke runs the function and turns a panic into an error. If the function ends the goroutine, invoke does
 // not return; the deferred functions of its callers find the error in t.exited.
@@ -161,7 +162,7 @@ func invoke(ctx context.Context, h activity.Handler, input []byte, t *Task) (res
 			t.Log(slog.LevelError, observe.EventActivityPanicked, "the function of the activity panicked",
 				slog.Any("panic", r), slog.String("stack", t.Stack))
 			t.Output.Panicked(r, t.Stack)
-			result, err = nil, activity.Category(fmt.Errorf("panic: %v", r), activity.CategoryPanic)
+			result, err = nil, activity.Category(fmt.Errorf("panic: %v", r), activityspec.CategoryPanic)
 		case !returned:
 			t.Stack = stackOfPanic()
 			t.Log(slog.LevelError, observe.EventActivityPanicked, "the function of the activity ended its goroutine",
@@ -299,7 +300,7 @@ func (t *Task) WatchHeartbeat(limit time.Duration) (stop func()) {
 			}
 			if t.Settle() {
 				err := activity.Category(fmt.Errorf("%w: none for %s", engine.ErrHeartbeatTimeout, limit),
-					activity.CategoryTimeout)
+					activityspec.CategoryTimeout)
 				t.LogFailure(err)
 				t.Cancel(engine.ErrHeartbeatTimeout)
 				t.Report(completion.Outcome{Kind: completion.KindFailed, Err: err}, 0)

@@ -87,7 +87,7 @@ func (t *Task) continued(handler activity.Handler, generation int64, err error) 
 	}
 	state, err := handler.Codec().Encode(asked.State)
 	if err != nil {
-		return completion.Final(activity.CategoryEncode, "activity.ContinueAsNew: state of type %s does not encode: %w",
+		return completion.Final(activityspec.CategoryEncode, "activity.ContinueAsNew: state of type %s does not encode: %w",
 			asked.Type, err)
 	}
 	return (&completion.Continuation{Generation: generation, State: state}).CheckState()

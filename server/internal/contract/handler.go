@@ -46,7 +46,6 @@ type Handler struct {
 	config   Config
 	core     *enginerpc.Conn
 	admin    *admin.Client
-	issuer   *runtime.GrantIssuer
 	streams  *bounds.Pool
 	rotating chan struct{}
 	mux      *http.ServeMux
@@ -64,10 +63,6 @@ func New(config Config) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	issuer, err := runtime.NewGrantIssuer(config.Engine)
-	if err != nil {
-		return nil, err
-	}
 	counts, err := newMetrics(config.Meter)
 	if err != nil {
 		return nil, err
@@ -75,7 +70,7 @@ func New(config Config) (*Handler, error) {
 	config.StreamOps = cmp.Or(config.StreamOps, defaultStreamOps)
 	config.SecretGrace = cmp.Or(config.SecretGrace, defaultSecretGrace)
 	h := &Handler{
-		config: config, core: engine.ConnOf(config.Engine.Internal()), admin: operator, issuer: issuer,
+		config: config, core: engine.ConnOf(config.Engine.Internal()), admin: operator,
 		streams:  bounds.New("stream_ops", "reads and tails", config.StreamOps, max(1, config.StreamOps/2)),
 		rotating: make(chan struct{}, 1), mux: http.NewServeMux(),
 		metrics: counts,

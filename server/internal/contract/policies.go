@@ -13,7 +13,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 const maxDimensions = 64
@@ -203,7 +202,7 @@ func rotateSecret(c *call) error {
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, rotateTimeout)
 	defer cancel()
-	r, err := c.operator.RotateSecret(ctx, runtime.WaitpointSecret{KID: b.KID, Hex: b.Secret}, c.config.SecretGrace)
+	r, err := c.operator.RotateSecret(ctx, enginecore.WaitpointSecret{KID: b.KID, Hex: b.Secret}, c.config.SecretGrace)
 	rotated, failed := r.Rotated+r.Unchanged, []int{}
 	for _, p := range c.core.Partitioning().FlowPartitions() {
 		if r.Failed[p.Tag()] != nil {

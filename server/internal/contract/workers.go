@@ -11,11 +11,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
-	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // grantBody is the reply with a grant.
-func grantBody(g *runtime.Grant) fields {
+func grantBody(g *enginecore.Grant) fields {
 	out := fields{
 		"execution_id": g.ExecutionID, "partition_key": g.ExecutionID.Tag(), "grant_key": g.Key,
 		"expires_at_ms": g.ExpiresAt.UnixMilli(),
@@ -40,11 +39,11 @@ func claimForWorker(c *call) error {
 	if err != nil {
 		return err
 	}
-	grant, err := c.issuer.ClaimForWorker(c.ctx, runtime.GrantRequest{
+	grant, err := c.config.Engine.ClaimForWorker(c.ctx, enginecore.GrantRequest{
 		Lane: string(b.LaneID), WorkerID: worker, Instance: enginecore.WorkerInstanceID(b.Instance),
 		Capabilities: b.Capabilities, TTL: duration(ttl),
 	})
-	if errors.Is(err, runtime.ErrNoGrant) {
+	if errors.Is(err, enginecore.ErrNoGrant) {
 		c.w.WriteHeader(http.StatusNoContent)
 		return nil
 	}

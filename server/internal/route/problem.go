@@ -18,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/runcontrol"
 	"github.com/flowfabric/flowfabric-go/internal/serverstore"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server/internal/bounds"
@@ -65,10 +66,10 @@ var meanings = []meaning{
 	{runtime.ErrRunOpen, http.StatusConflict, "run_open", false},
 	{engine.ErrRunOver, http.StatusConflict, "run_over", false},
 	{engine.ErrNodeOver, http.StatusConflict, "node_over", false},
-	{runtime.ErrRunStarted, http.StatusConflict, "run_started", false},
+	{runcontrol.ErrRunStarted, http.StatusConflict, "run_started", false},
 	{engine.ErrWaitOver, http.StatusConflict, "wait_over", false},
 	{runtime.ErrNothingToRerun, http.StatusConflict, "nothing_to_rerun", false},
-	{runtime.ErrNotSleeping, http.StatusConflict, "not_sleeping", false},
+	{runcontrol.ErrNotSleeping, http.StatusConflict, "not_sleeping", false},
 	{runtime.ErrNoTimes, http.StatusUnprocessableEntity, "no_times", false},
 	{runtime.ErrRerunLimit, http.StatusConflict, "rerun_limit", false},
 	{engine.ErrBudgetExists, http.StatusConflict, "budget_exists", false},

@@ -30,7 +30,7 @@ var notAnswered = map[string]string{
 	"runtime.ErrRunFailed":       "operations return results of runs, not errors",
 	"runtime.ErrRunCancelled":    "the same",
 	"runtime.ErrRunExpired":      "the same",
-	"runtime.ErrNoGrant":         "the routes of the contract answer it",
+	"enginecore.ErrNoGrant":      "the routes of the contract answer it",
 	"runtime.ErrNotReady":        "/readyz answers it",
 }
 

@@ -14,7 +14,7 @@ import (
 
 // audited records an action of the server itself in the audit log, carries it out, and records its failure.
 func (s *Service) audited(
-	ctx context.Context, action fabrictype.AuditAction, name, detail string, act func() error,
+	ctx context.Context, action string, name, detail string, act func() error,
 ) error {
 	entry := auditlink.Entry{
 		Actor: cmp.Or(login.From(ctx).Name, "client"), Action: string(action), Name: name, Detail: detail,
@@ -28,7 +28,7 @@ func (s *Service) ListAudit(ctx context.Context, in *api.ListAuditInput) (
 ) {
 	out := &fabrictype.Page[fabrictype.AuditEntry]{Items: []fabrictype.AuditEntry{}}
 	query := runtime.AuditQuery{
-		Actor: in.Actor, Action: fabrictype.AuditAction(in.Action), Name: in.Name, From: in.From, Before: in.Before,
+		Actor: in.Actor, Action: in.Action, Name: in.Name, From: in.From, Before: in.Before,
 		After: in.Cursor,
 	}
 	for e, err := range s.client.Audit(ctx, query) {

@@ -41,7 +41,9 @@ func bulkQuery(in *httpapi.BulkInput) (runtime.RunQuery, error) {
 	if len(values) == 0 && !in.Body.EveryRun {
 		return runtime.RunQuery{}, faultAt("/query", "selects every run; set every_run to confirm that")
 	}
-	return runtime.ParseRunQuery(values)
+	var q runtime.RunQuery
+	err = q.ReadValues(values)
+	return q, err
 }
 
 // PreviewBulkJob implements httpapi.PreviewBulkJob.

@@ -14,7 +14,8 @@ import (
 func (s *Service) CountRuns(ctx context.Context, in *httpapi.CountRunsInput) (
 	*fabrictype.Page[fabrictype.RunCount], error,
 ) {
-	q, err := runtime.ParseRunQuery(in.Query, "by")
+	var q runtime.RunQuery
+	err := q.ReadValues(in.Query, "by")
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // urgency are the reasons of waits, those that need a person first. Reasons that are not listed come last.
-var urgency = []fabrictype.WaitReason{
+var urgency = []string{
 	waitreason.Escalated, waitreason.Signals, waitreason.Unserved, waitreason.Unregistered, waitreason.Capability,
 	waitreason.KeeperOverdue, waitreason.WorkerLost,
 	waitreason.Budget, waitreason.Limit, waitreason.RateWindow, waitreason.Operator, waitreason.RunPaused,
@@ -42,7 +42,7 @@ func (s *Service) ExplainRuns(ctx context.Context, in *httpapi.ExplainRunsInput)
 			continue
 		}
 		group.Go(func() error {
-			d, err := s.describe(inner, s.client.Run(name.Flow, name.Run), runtime.WithPage("", explainNodes))
+			d, err := s.describe(inner, s.client.Run(name.Flow, name.Run), runtime.DescribeOptions{Nodes: explainNodes})
 			if errors.Is(err, engine.ErrRunNotFound) {
 				return nil
 			}

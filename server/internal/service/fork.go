@@ -18,14 +18,12 @@ import (
 func (s *Service) ForkRun(ctx context.Context, in *httpapi.ForkRunInput) (*api.StartedRun, error) {
 	b := &in.Body
 	var opts []runtime.StartOption
-	if len(b.From) > 0 {
-		opts = append(opts, runtime.ForkFrom(b.From...))
-	}
+	options := runtime.ForkOptions{From: b.From, Results: make(map[string]any, len(b.Results))}
 	if len(b.Input) > 0 {
-		opts = append(opts, runtime.ForkInput(b.Input))
+		options.Input = b.Input
 	}
 	for node, result := range b.Results {
-		opts = append(opts, runtime.ForkResult(node, result))
+		options.Results[node] = result
 	}
 	if id := named(ctx, b.ID); id != "" {
 		opts = append(opts, runtime.WithID(id))
@@ -33,7 +31,7 @@ func (s *Service) ForkRun(ctx context.Context, in *httpapi.ForkRunInput) (*api.S
 	for key, value := range b.Tags {
 		opts = append(opts, runtime.WithTag(key, value))
 	}
-	fork, err := s.run(ctx, in.RunName).Fork(ctx, opts...)
+	fork, err := s.run(ctx, in.RunName).Fork(ctx, options, opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -61,8 +59,7 @@ func (s *Service) ExportRun(ctx context.Context, in *httpapi.RunInput) iter.Seq2
 func (s *Service) pagesOf(ctx context.Context, run *runtime.RunRef) iter.Seq2[*runtime.RunDescription, error] {
 	return func(yield func(*runtime.RunDescription, error) bool) {
 		for cursor := ""; ; {
-			d, err := s.describe(ctx, run, runtime.WithValues(describe.MaxValueBytes),
-				runtime.WithPage(cursor, describe.MaxPage))
+			d, err := s.describe(ctx, run, runtime.DescribeOptions{Values: true, ValueBytes: describe.MaxValueBytes, Cursor: cursor, Nodes: describe.MaxPage})
 			if !yield(d, err) || err != nil {
 				return
 			}
@@ -84,12 +81,12 @@ func (s *Service) SkipTimer(ctx context.Context, in *httpapi.NodeInput) (*httpap
 }
 
 // ListTurns implements httpapi.ListTurns.
-func (s *Service) ListTurns(ctx context.Context, in *httpapi.NodeInput) (*fabrictype.Page[fabrictype.Turn], error) {
+func (s *Service) ListTurns(ctx context.Context, in *httpapi.NodeInput) (*fabrictype.Page[fabrictype.ChildRun], error) {
 	turns, err := s.run(ctx, in.RunName).Turns(ctx, in.Node)
 	if err != nil {
 		return nil, err
 	}
-	turns = visible(ctx, turns, func(t fabrictype.Turn) string { return t.Flow })
+	turns = visible(ctx, turns, func(t fabrictype.ChildRun) string { return t.Flow })
 	return whole(turns), nil
 }
 

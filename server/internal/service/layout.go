@@ -14,11 +14,11 @@ import (
 
 // GetRunLayout implements httpapi.GetRunLayout.
 func (s *Service) GetRunLayout(ctx context.Context, in *httpapi.GetRunLayoutInput) (*api.RunLayout, error) {
-	var opts []runtime.DescribeOption
+	var options runtime.DescribeOptions
 	if !in.States {
-		opts = append(opts, runtime.WithPage("", 1))
+		options.Nodes = 1
 	}
-	d, err := s.describe(ctx, s.run(ctx, in.RunName), opts...)
+	d, err := s.describe(ctx, s.run(ctx, in.RunName), options)
 	if err != nil {
 		return nil, err
 	}

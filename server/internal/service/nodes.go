@@ -15,14 +15,14 @@ import (
 
 // GetNode implements httpapi.GetNode.
 func (s *Service) GetNode(ctx context.Context, in *httpapi.GetNodeInput) (*fabrictype.Node, error) {
-	var opts []runtime.DescribeOption
+	var options runtime.DescribeOptions
 	if in.Values {
 		if err := login.Need(ctx, api.ReadPayloads); err != nil {
 			return nil, err
 		}
-		opts = append(opts, runtime.WithValues(describe.MaxSumBytes))
+		options.Values, options.ValueBytes = true, describe.MaxSumBytes
 	}
-	n, err := s.run(ctx, in.RunName).DescribeNode(ctx, in.Node, opts...)
+	n, err := s.run(ctx, in.RunName).DescribeNode(ctx, in.Node, options)
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ func once(ctx context.Context) []runtime.ActionOption {
 
 // IsGone reports whether a run does not exist; if it was started earlier, it was purged.
 func (s *Service) IsGone(ctx context.Context, flow, run string) (bool, error) {
-	_, err := s.client.Run(flow, run).Describe(ctx, runtime.WithPage("", 1))
+	_, err := s.client.Run(flow, run).Describe(ctx, runtime.DescribeOptions{Nodes: 1})
 	if errors.Is(err, engine.ErrRunNotFound) {
 		return true, nil
 	}

@@ -20,7 +20,8 @@ var pagingParameters = []string{"cursor", "limit"}
 
 // ListRuns implements httpapi.ListRuns.
 func (s *Service) ListRuns(ctx context.Context, in *httpapi.ListRunsInput) (*fabrictype.Page[fabrictype.Run], error) {
-	q, err := runtime.ParseRunQuery(in.Query, pagingParameters...)
+	var q runtime.RunQuery
+	err := q.ReadValues(in.Query, pagingParameters...)
 	if err != nil {
 		return nil, err
 	}
@@ -53,17 +54,15 @@ func (s *Service) GetRun(ctx context.Context, in *httpapi.GetRunInput) (*fabrict
 	if nodes == 0 {
 		nodes = describe.MaxPage
 	}
-	opts := []runtime.DescribeOption{runtime.WithPage(in.Cursor, nodes)}
+	options := runtime.DescribeOptions{
+		Cursor: in.Cursor, Nodes: nodes, Values: in.Values, ValueBytes: in.Bytes, Attempts: in.Attempts,
+	}
 	if in.Values {
 		if err := login.Need(ctx, api.ReadPayloads); err != nil {
 			return nil, err
 		}
-		opts = append(opts, runtime.WithValues(in.Bytes))
 	}
-	if in.Attempts {
-		opts = append(opts, runtime.WithAttempts())
-	}
-	d, err := s.describe(ctx, s.run(ctx, in.RunName), opts...)
+	d, err := s.describe(ctx, s.run(ctx, in.RunName), options)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +81,7 @@ func (s *Service) GetResult(ctx context.Context, in *httpapi.GetResultInput) (*a
 	if err := waitForEnd(ctx, run, in.Wait.Duration); err != nil {
 		return nil, err
 	}
-	d, err := s.describe(ctx, run, runtime.WithPage("", 1), runtime.WithValues(describe.MaxValueBytes))
+	d, err := s.describe(ctx, run, runtime.DescribeOptions{Nodes: 1, Values: true, ValueBytes: describe.MaxValueBytes})
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +140,7 @@ func (s *Service) FollowRun(ctx context.Context, in *httpapi.FollowRunInput) (It
 
 // GetRunGraph implements httpapi.GetRunGraph.
 func (s *Service) GetRunGraph(ctx context.Context, in *httpapi.GetRunGraphInput) (*httpapi.Drawing, error) {
-	d, err := s.describe(ctx, s.run(ctx, in.RunName), runtime.WithPage("", 1))
+	d, err := s.describe(ctx, s.run(ctx, in.RunName), runtime.DescribeOptions{Nodes: 1})
 	if err != nil {
 		return nil, err
 	}

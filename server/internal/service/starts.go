@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/internal/httpapi"
@@ -118,7 +119,7 @@ func startOf(b *api.NewRun, id string) (start runtime.NewRun[json.RawMessage], e
 	case !b.StartAt.IsZero():
 		opts = append(opts, runtime.StartAt(b.StartAt))
 	case b.Delay.Duration != 0:
-		opts = append(opts, runtime.StartAfter(b.Delay.Duration))
+		opts = append(opts, runtime.StartAt(time.Now().Add(b.Delay.Duration)))
 	}
 	start.Options = append(opts, arrivalOf(b)...)
 	if d := b.Debounce; d != nil && d.Collect {

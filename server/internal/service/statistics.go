@@ -69,7 +69,7 @@ type nodeTally struct {
 }
 
 func (s *Service) addRun(ctx context.Context, t *tally, r fabrictype.Run) error {
-	d, err := s.describe(ctx, s.client.Run(r.Flow, r.Run), runtime.WithPage("", describe.MaxPage))
+	d, err := s.describe(ctx, s.client.Run(r.Flow, r.Run), runtime.DescribeOptions{Nodes: describe.MaxPage})
 	if err != nil {
 		return err
 	}

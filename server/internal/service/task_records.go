@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -65,7 +66,7 @@ func (s *Service) ReportUsage(ctx context.Context, in *httpapi.ReportUsageInput)
 			Spent: exceeded.Spent, Reserved: exceeded.Reserved, Hard: exceeded.Hard,
 		}}, nil
 	}
-	if errors.Is(err, activity.ErrUnknownDimension) || errors.Is(err, activity.ErrUsage) {
+	if errors.Is(err, activityspec.ErrUnknownDimension) || errors.Is(err, activityspec.ErrUsage) {
 		return nil, fmt.Errorf("%w: %w", runtime.ErrInvalid, err)
 	}
 	if err != nil {

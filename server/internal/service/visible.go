@@ -41,9 +41,9 @@ func flowOfWait(w runtime.Waitpoint) string { return w.Flow }
 
 // describe describes a run, without the child runs that the caller may not see.
 func (s *Service) describe(
-	ctx context.Context, run *runtime.RunRef, opts ...runtime.DescribeOption,
+	ctx context.Context, run *runtime.RunRef, options runtime.DescribeOptions,
 ) (*runtime.RunDescription, error) {
-	d, err := run.Describe(ctx, opts...)
+	d, err := run.Describe(ctx, options)
 	if err != nil {
 		return nil, err
 	}

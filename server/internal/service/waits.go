@@ -17,7 +17,8 @@ var ErrWaitNotFound = errors.New("no such wait")
 func (s *Service) ListWaits(
 	ctx context.Context, in *httpapi.ListWaitsInput,
 ) (*fabrictype.Page[fabrictype.Wait], error) {
-	q, err := runtime.ParseWaitQuery(in.Query, pagingParameters...)
+	var q runtime.WaitQuery
+	err := q.ReadValues(in.Query, pagingParameters...)
 	if err != nil {
 		return nil, err
 	}

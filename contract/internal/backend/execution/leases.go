@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/contract/internal/backend/link"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/contractnode"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
@@ -313,7 +313,7 @@ func (c *Steps) endOverdue(ctx context.Context, p keyspace.Partition, l enginerp
 	}
 	_, err := c.Fail(ctx, enginerpc.FailCall{
 		Partition: p, ExecutionID: l.ExecutionID, LeaseID: l.LeaseID, LeaseEpoch: l.LeaseEpoch, AttemptID: l.AttemptID,
-		AttemptIndex: lease.attempt, Reason: engine.ErrStartToClose.Error(), Category: activity.CategoryTimeout,
+		AttemptIndex: lease.attempt, Reason: engine.ErrStartToClose.Error(), Category: activityspec.CategoryTimeout,
 		Retryable: true,
 	})
 	return err == nil

@@ -78,6 +78,6 @@ const defaultLane enginecore.LaneID = "default"
 // Waitpoint nodes are executions of a separate lane and kind, which only the backend claims: in the contract, an
 // execution waits only after a worker has claimed it.
 const (
-	WaitLane enginecore.LaneID = "flowfabric.waits"
-	WaitKind                   = "flowfabric.waitpoint"
+	WaitLane = enginecore.LaneID("flowfabric.waits")
+	WaitKind = "flowfabric.waitpoint"
 )

@@ -211,7 +211,7 @@ var auditView = output.View[fabrictype.AuditEntry]{
 	Columns: []output.Column[fabrictype.AuditEntry]{
 		{Name: "time", Text: func(e fabrictype.AuditEntry) string { return output.At(e.At) }},
 		{Name: "actor", Text: func(e fabrictype.AuditEntry) string { return e.Actor }},
-		{Name: "action", Text: func(e fabrictype.AuditEntry) string { return string(e.Action) }},
+		{Name: "action", Text: func(e fabrictype.AuditEntry) string { return e.Action }},
 		{Name: "name", Text: func(e fabrictype.AuditEntry) string { return e.Name }},
 		{Name: "detail", Text: func(e fabrictype.AuditEntry) string { return e.Detail }},
 		{Name: "failure", Text: func(e fabrictype.AuditEntry) string { return e.Failure }},

@@ -59,29 +59,29 @@ var Actions = []string{"cancel", "cancel-pending", "rerun", "purge", "pause", "r
 func (f *bulkFlags) action(name string, payload json.RawMessage) (fabrictype.BulkAction, error) {
 	switch name {
 	case "cancel":
-		return fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: f.reason}, nil
+		return fabrictype.BulkAction{Kind: "cancel", Reason: f.reason}, nil
 	case "cancel-pending":
-		return fabrictype.BulkAction{Kind: fabrictype.BulkCancelPending, Reason: f.reason}, nil
+		return fabrictype.BulkAction{Kind: "cancel_pending", Reason: f.reason}, nil
 	case "rerun":
 		switch {
 		case f.all && f.from != "":
 			return fabrictype.BulkAction{}, errors.New("--all and --from exclude each other")
 		case f.all:
-			return fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: fabrictype.RerunAll}, nil
+			return fabrictype.BulkAction{Kind: "rerun", Scope: fabrictype.RerunAll}, nil
 		case f.from != "":
-			return fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: fabrictype.RerunFrom(f.from)}, nil
+			return fabrictype.BulkAction{Kind: "rerun", Scope: fabrictype.RerunFrom(f.from)}, nil
 		}
-		return fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: fabrictype.RerunFailed}, nil
+		return fabrictype.BulkAction{Kind: "rerun", Scope: fabrictype.RerunFailed}, nil
 	case "purge":
-		return fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, nil
+		return fabrictype.BulkAction{Kind: "purge"}, nil
 	case "pause":
-		return fabrictype.BulkAction{Kind: fabrictype.BulkPause, Reason: f.reason}, nil
+		return fabrictype.BulkAction{Kind: "pause", Reason: f.reason}, nil
 	case "resume":
-		return fabrictype.BulkAction{Kind: fabrictype.BulkResume}, nil
+		return fabrictype.BulkAction{Kind: "resume"}, nil
 	case "priority":
-		return fabrictype.BulkAction{Kind: fabrictype.BulkPriority, Priority: f.priority}, nil
+		return fabrictype.BulkAction{Kind: "priority", Priority: f.priority}, nil
 	case "signal":
-		return fabrictype.BulkAction{Kind: fabrictype.BulkSignal, Signal: f.signal, Payload: payload}, nil
+		return fabrictype.BulkAction{Kind: "signal", Signal: f.signal, Payload: payload}, nil
 	}
 	return fabrictype.BulkAction{}, fmt.Errorf("ACTION %q: must be %s", name, strings.Join(Actions, ", "))
 }
@@ -125,8 +125,8 @@ var jobView = output.View[fabrictype.BulkJob]{
 
 // actionText shows an action in a cell.
 func actionText(a fabrictype.BulkAction) string {
-	parts := []string{string(a.Kind), string(a.Scope), a.Signal}
-	if a.Kind == fabrictype.BulkPriority {
+	parts := []string{a.Kind, string(a.Scope), a.Signal}
+	if a.Kind == "priority" {
 		parts = append(parts, strconv.Itoa(a.Priority))
 	}
 	return strings.Join(strings.Fields(strings.Join(parts, " ")), " ")

@@ -221,13 +221,13 @@ func runItems(a *shell.App) *cobra.Command {
 	return c
 }
 
-var turnView = output.View[fabrictype.Turn]{
-	Name: func(t fabrictype.Turn) string { return wording.Path(httpapi.RunName{Flow: t.Flow, Run: t.Run}) },
-	Columns: []output.Column[fabrictype.Turn]{
-		{Name: "turn", Text: func(t fabrictype.Turn) string { return strconv.Itoa(t.Number) }},
-		{Name: "flow", Text: func(t fabrictype.Turn) string { return t.Flow }},
-		{Name: "run", Text: func(t fabrictype.Turn) string { return t.Run }},
-		{Name: "state", Text: func(t fabrictype.Turn) string { return string(t.State) }},
+var turnView = output.View[fabrictype.ChildRun]{
+	Name: func(t fabrictype.ChildRun) string { return wording.Path(httpapi.RunName{Flow: t.Flow, Run: t.Run}) },
+	Columns: []output.Column[fabrictype.ChildRun]{
+		{Name: "turn", Text: func(t fabrictype.ChildRun) string { return strconv.Itoa(t.Turn) }},
+		{Name: "flow", Text: func(t fabrictype.ChildRun) string { return t.Flow }},
+		{Name: "run", Text: func(t fabrictype.ChildRun) string { return t.Run }},
+		{Name: "state", Text: func(t fabrictype.ChildRun) string { return string(t.State) }},
 	},
 }
 

@@ -59,10 +59,10 @@ var repairView = output.View[repaired]{
 }
 
 var findingView = output.View[fabrictype.Finding]{
-	Name: func(f fabrictype.Finding) string { return string(f.Code) },
+	Name: func(f fabrictype.Finding) string { return f.Code },
 	Columns: []output.Column[fabrictype.Finding]{
 		{Name: "severity", Text: func(f fabrictype.Finding) string { return f.Severity.String() }},
-		{Name: "code", Text: func(f fabrictype.Finding) string { return string(f.Code) }},
+		{Name: "code", Text: func(f fabrictype.Finding) string { return f.Code }},
 		{Name: "subject", Text: func(f fabrictype.Finding) string { return f.Subject }},
 		{Name: "found", Text: func(f fabrictype.Finding) string { return f.Found }},
 		{Name: "remedy", Text: func(f fabrictype.Finding) string { return f.Remedy }},

@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/demo"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
 	"github.com/flowfabric/flowfabric-go/contract"
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server"
@@ -80,7 +81,7 @@ type deployment struct {
 	demo           bool
 	config         server.Config
 	partitions     int
-	secret         runtime.WaitpointSecret
+	secret         enginecore.WaitpointSecret
 	replicas       int
 	lanes          []string // for the keeper
 }

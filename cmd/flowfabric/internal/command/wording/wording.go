@@ -52,7 +52,7 @@ func Compact(v any) string {
 }
 
 func WorkerState(w fabrictype.Worker) string {
-	if w.State == fabrictype.WorkerRunning && !w.DrainRequestedAt.IsZero() {
+	if w.State == "running" && !w.DrainRequestedAt.IsZero() {
 		return "asked to drain"
 	}
 	return string(w.State)
