@@ -276,13 +276,13 @@ func (c *Client) CancelFlow(ctx context.Context, id enginecore.FlowID, how FlowC
 	if err != nil {
 		return cancelled, of(err, "cancel", "flow", string(id))
 	}
-	c.tellKeepers(ctx, id)
+	c.notifyKeepers(ctx, id)
 	return cancelled, nil
 }
 
-// tellKeepers notifies the keepers of due work in the partition of a flow. It is a hint: without it, they read the
+// notifyKeepers notifies the keepers of due work in the partition of a flow. It is a hint: without it, they read the
 // partition some seconds later.
-func (c *Client) tellKeepers(ctx context.Context, id enginecore.FlowID) {
+func (c *Client) notifyKeepers(ctx context.Context, id enginecore.FlowID) {
 	p, err := c.flowPartition(id)
 	if err != nil {
 		return

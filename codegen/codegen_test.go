@@ -60,7 +60,7 @@ func TestRevisionGrowsWithChange(t *testing.T) {
 	}
 }
 
-func TestCompareNamesWhatDiffers(t *testing.T) {
+func TestCompareNamesTheDifference(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	outputs := map[string]string{"a/x": "1", gogen.CallsFolder + "/calls_new_gen.go": "2"}

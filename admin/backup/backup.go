@@ -263,11 +263,11 @@ func restore(ctx context.Context, data *engineurl.Data, path string, report *Rep
 	if err != nil {
 		return err
 	}
-	goesOn := mark != nil && mark.State == enginerpc.Restoring && mark.ID == report.SHA256
-	if mark != nil && !goesOn {
+	resumes := mark != nil && mark.State == enginerpc.Restoring && mark.ID == report.SHA256
+	if mark != nil && !resumes {
 		return fmt.Errorf("%w: %w", ErrConflict, mark.Err())
 	}
-	if !goesOn {
+	if !resumes {
 		if err := to.CheckEmpty(ctx); err != nil {
 			return err
 		}
@@ -284,7 +284,7 @@ func restore(ctx context.Context, data *engineurl.Data, path string, report *Rep
 			return err
 		}
 	}
-	copied, err := keycopy.Copy(ctx, source{path}, to.Store, !goesOn, progress)
+	copied, err := keycopy.Copy(ctx, source{path}, to.Store, !resumes, progress)
 	report.Written = copied.Written
 	if err != nil {
 		return err

@@ -153,8 +153,8 @@ func TestChurn(t *testing.T) {
 				}
 				for j := range 10 {
 					id := fmt.Sprintf("%d-%d-%d", w, i, j)
-					heard := w%4 == 1
-					if heard {
+					received := w%4 == 1
+					if received {
 						_ = c.send("PING")
 					} else if v, err := c.do("FCALL", "pair", "0", id, "v"); err != nil || v.text != id {
 						break
@@ -163,7 +163,7 @@ func TestChurn(t *testing.T) {
 						break
 					}
 					// Those who only listen are fast, and prove nothing.
-					if !heard && answered.Add(1) == 1000 {
+					if !received && answered.Add(1) == 1000 {
 						close(enough)
 					}
 				}

@@ -262,7 +262,7 @@ func (s *step) finish(ctx context.Context, query runsearch.Query) error {
 
 // passed notes that a run was handled.
 func (s *step) passed(query runsearch.Query, run enginerpc.Run) {
-	s.progress.Cursor, s.progress.Acting = runsearch.CursorBehind(query, run), nil
+	s.progress.Cursor, s.progress.Acting = runsearch.CursorAfter(query, run), nil
 }
 
 // failureText is the text of an error, cut to the length that is stored.

@@ -13,10 +13,10 @@ func TestWakeRing(t *testing.T) {
 	t.Parallel()
 	for _, workers := range []int{4, 7, 50, 256, 400} {
 		sets := newPeerSets(workers)
-		heard, first := make(map[int]int), make([]int, workers)
+		received, first := make(map[int]int), make([]int, workers)
 		for i, c := range sets {
 			for _, slot := range c.Ring(testLane).Slots() {
-				heard[slot]++
+				received[slot]++
 				for round := range wakeFanout {
 					if c.Ring(testLane).turn(slot, int64(round*ringSlotMS*ringSlots)) == 0 {
 						first[i]++
@@ -24,8 +24,8 @@ func TestWakeRing(t *testing.T) {
 				}
 			}
 		}
-		require.Len(t, heard, ringSlots, "%d workers", workers)
-		for slot, count := range heard {
+		require.Len(t, received, ringSlots, "%d workers", workers)
+		for slot, count := range received {
 			require.Equal(t, wakeFanout, count, "slot %d of %d workers", slot, workers)
 		}
 		fair := float64(wakeFanout*ringSlots) / float64(workers)
@@ -49,18 +49,18 @@ func TestQueueHandsOnUntakenRingSlot(t *testing.T) {
 	}
 	handed := make(chan int, 8)
 	b := NewQueue(1)
-	hear := func(i int, wait, patience time.Duration) {
+	receive := func(i int, wait, patience time.Duration) {
 		b.AddAssigned(at(i), 17, wait, patience, func() { handed <- i })
 	}
-	hear(0, 0, time.Hour)
+	receive(0, 0, time.Hour)
 	v, ok := b.Take()
 	require.True(t, ok)
 	require.Equal(t, ClaimTarget{LaneShard: at(0), Slots: 1, Shared: true, Early: true, RingSlot: "17"}, v)
 
 	// Without a slot.
-	hear(1, 0, time.Millisecond)
-	hear(2, time.Hour, time.Hour)
-	hear(3, time.Hour, time.Hour)
+	receive(1, 0, time.Millisecond)
+	receive(2, time.Hour, time.Hour)
+	receive(3, time.Hour, time.Hour)
 	b.MarkEmpty(at(2))
 	b.AddShared(at(3), after(time.Hour))
 	require.Equal(t, 1, <-handed)
@@ -72,10 +72,10 @@ func TestQueueHandsOnUntakenRingSlot(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, at(1), v.LaneShard)
 	require.Empty(t, v.RingSlot, "all have received it")
-	hear(4, time.Hour, time.Hour)
+	receive(4, time.Hour, time.Hour)
 	b.Close()
 	require.Equal(t, 4, <-handed, "a worker that stops hands on")
-	hear(5, 0, time.Hour)
+	receive(5, 0, time.Hour)
 	require.Equal(t, 5, <-handed)
 	require.Empty(t, handed)
 }

@@ -98,13 +98,13 @@ func (info callInfo) replicationClass() replicationClass {
 	return replicationClasses[info.name]
 }
 
-// goOn is the key of contexts whose calls continue without replicas.
-type goOn struct{}
+// proceed is the key of contexts whose calls continue without replicas.
+type proceed struct{}
 
-// GoOnUnreplicated returns a context whose calls do not fail for lack of replicas: Replication.Missed is called
+// ContinueUnreplicated returns a context whose calls do not fail for lack of replicas: Replication.Missed is called
 // instead. It is for keepers, and for calls that workers make on their own.
-func GoOnUnreplicated(ctx context.Context) context.Context {
-	return context.WithValue(ctx, goOn{}, true)
+func ContinueUnreplicated(ctx context.Context) context.Context {
+	return context.WithValue(ctx, proceed{}, true)
 }
 
 // replicator makes calls wait until replicas have their writes.
@@ -193,7 +193,7 @@ func (r *replicator) confirm(ctx context.Context, info callInfo, w *wire, before
 			err = errPrimaryChanged
 		}
 		err = fmt.Errorf("%s: %w", info.name, notReplicated(err))
-		if info.replicationClass() == mustReplicate && ctx.Value(goOn{}) == nil {
+		if info.replicationClass() == mustReplicate && ctx.Value(proceed{}) == nil {
 			return message{}, err
 		}
 		r.Missed(ctx, err)

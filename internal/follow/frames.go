@@ -158,7 +158,7 @@ func (s *frameReader) read(ctx context.Context, yield func(fabrictype.Frame, err
 		case s.over || s.soFar:
 			return nil
 		default:
-			if err := s.lookAt(ctx); err != nil {
+			if err := s.recheck(ctx); err != nil {
 				return err
 			}
 			if err := s.await(ctx); err != nil {
@@ -195,8 +195,8 @@ func (s *frameReader) await(ctx context.Context) error {
 	}
 }
 
-// lookAt returns an error, now and then, for a run that no longer exists, of which no events would come.
-func (s *frameReader) lookAt(ctx context.Context) error {
+// recheck returns an error, now and then, for a run that no longer exists, of which no events would come.
+func (s *frameReader) recheck(ctx context.Context) error {
 	if time.Since(s.looked) <= transport.TailLook {
 		return nil
 	}

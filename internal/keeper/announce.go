@@ -43,7 +43,7 @@ func (k *Keeper) announce(ctx context.Context) {
 		ticker.Reset(quietSweep)
 	}
 	defer ticker.Stop()
-	stoodBy := false
+	wasStandby := false
 	for {
 		select {
 		case <-ctx.Done():
@@ -58,14 +58,14 @@ func (k *Keeper) announce(ctx context.Context) {
 		if k.Members.ForgetSilent(time.Now()) {
 			k.share()
 		}
-		switch standsBy := k.Members.standsBy(); {
-		case standsBy && !stoodBy:
-			stoodBy = publish(ctx, gone)
+		switch isStandby := k.Members.isStandby(); {
+		case isStandby && !wasStandby:
+			wasStandby = publish(ctx, gone)
 			continue
-		case standsBy:
+		case isStandby:
 			continue
 		}
-		stoodBy = false
+		wasStandby = false
 		if k.Members.Healthy(time.Now()) && publish(ctx, here) {
 			k.liveness.Touch() // steps are rare while nothing is due
 		}

@@ -26,7 +26,7 @@ const leastHeld = 100 * time.Millisecond
 func (m *maintainer) budgetLoop() *MaintenanceLoop {
 	return &MaintenanceLoop{
 		tasks: []engine.TaskID{engine.TaskBudget}, family: keyspace.BudgetFamily,
-		Every: m.sweepEvery(), hearsDue: true,
+		Every: m.sweepEvery(), wakesOnDue: true,
 		Step: func(ctx context.Context, partitions []keyspace.Partition, _ engine.TaskID) []StepResult {
 			calls := make([]enginerpc.BudgetTickCall, len(partitions))
 			for i, p := range partitions {

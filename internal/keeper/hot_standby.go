@@ -92,10 +92,10 @@ func (h *hotStandby) look(ctx context.Context) {
 	h.others.ForgetSilent(time.Now())
 	needed := h.others.Size() <= hotStandbys
 	if h.isHot {
-		needed = !h.others.standsBy() // of too many, those with the lowest ids stay
+		needed = !h.others.isStandby() // of too many, those with the lowest ids stay
 	}
 	switch {
-	case !h.keeper.Members.standsBy():
+	case !h.keeper.Members.isStandby():
 		needed = false // it follows because it is active
 	case needed:
 		h.follow(ctx)

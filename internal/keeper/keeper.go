@@ -95,7 +95,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 
 // work runs all loops until ctx ends.
 func (k *Keeper) work(ctx context.Context) {
-	ctx = enginerpc.GoOnUnreplicated(ctx) // work that a failover has undone is due again
+	ctx = enginerpc.ContinueUnreplicated(ctx) // work that a failover has undone is due again
 	schedules := schedule.NewRunner(k.Session, true)
 	defer schedules.Close()
 	k.takeOvers.begin()
@@ -133,7 +133,7 @@ func (k *Keeper) listen(ctx context.Context) {
 	channel := k.Session.Core.Keys().ChannelDue()
 	subscribed := func() {
 		for _, l := range k.Loops {
-			if l.hearsDue {
+			if l.wakesOnDue {
 				l.Timer.AllDue()
 			}
 		}
@@ -144,7 +144,7 @@ func (k *Keeper) listen(ctx context.Context) {
 			return
 		}
 		for _, l := range k.Loops {
-			if l.hearsDue && l.family == due.Partition.Family {
+			if l.wakesOnDue && l.family == due.Partition.Family {
 				l.Timer.NoteDue(due.Partition, due.At)
 			}
 		}

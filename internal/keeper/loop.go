@@ -23,8 +23,8 @@ type MaintenanceLoop struct {
 	engineWide bool
 	// onClockSetBack marks a loop whose next visit is due at once when a server's clock is set back.
 	onClockSetBack bool
-	// hearsDue marks a loop whose next visit of a partition is advanced by due messages.
-	hearsDue bool
+	// wakesOnDue marks a loop whose next visit of a partition is advanced by due messages.
+	wakesOnDue bool
 	// Step performs a bounded part of the due work in some partitions and returns their results in the same order.
 	// `only` restricts it to one task, for RunTask; empty is all tasks of the loop.
 	Step func(ctx context.Context, partitions []keyspace.Partition, only engine.TaskID) []StepResult

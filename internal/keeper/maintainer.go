@@ -84,7 +84,7 @@ func sumOf(counts map[string]int64) (sum int64) {
 // of executions that no longer run.
 func (m *maintainer) quotaLoop() *MaintenanceLoop {
 	return &MaintenanceLoop{
-		tasks: []engine.TaskID{engine.TaskQuota}, family: keyspace.QuotaFamily, Every: m.sweepEvery(), hearsDue: true,
+		tasks: []engine.TaskID{engine.TaskQuota}, family: keyspace.QuotaFamily, Every: m.sweepEvery(), wakesOnDue: true,
 		Step: func(ctx context.Context, partitions []keyspace.Partition, _ engine.TaskID) []StepResult {
 			calls := make([]enginerpc.QuotaTickCall, len(partitions))
 			for i, p := range partitions {

@@ -34,7 +34,7 @@ func (k *Keeper) newLoops() []*MaintenanceLoop {
 		}
 		l.Timer = NewPartitionTimer(k.partitionsOf(l), l.Every)
 		l.Timer.oneClock = !k.inCluster()
-		if l.hearsDue {
+		if l.wakesOnDue {
 			l.Timer.foreign = max(foreignSweep, l.Every)
 			l.Timer.aligned = l.hintKeys != nil
 		}
@@ -52,7 +52,7 @@ func (k *Keeper) newLoops() []*MaintenanceLoop {
 // call; otherwise the loop checks often for due work.
 func (k *Keeper) tickLoop() *MaintenanceLoop {
 	l := &MaintenanceLoop{
-		family: keyspace.FlowFamily, Every: k.sweepEvery(), hearsDue: true, tasks: k.Session.Backend.TickTasks(),
+		family: keyspace.FlowFamily, Every: k.sweepEvery(), wakesOnDue: true, tasks: k.Session.Backend.TickTasks(),
 		Step: k.tick,
 	}
 	if polled, stepwise := k.Session.Stepwise(); stepwise {
@@ -125,7 +125,7 @@ func (k *Keeper) tick(ctx context.Context, partitions []keyspace.Partition, only
 // runLoop takes the steps of a loop when they are due, until ctx ends.
 func (k *Keeper) runLoop(ctx context.Context, l *MaintenanceLoop) {
 	// The clock of a quiet session is virtual, and only timers follow it.
-	exactly := hasPause && l.hearsDue && !k.Session.Quiet
+	exactly := hasPause && l.wakesOnDue && !k.Session.Quiet
 	var exact exactWait
 	var visits sync.WaitGroup
 	defer visits.Wait()
@@ -167,7 +167,7 @@ func (k *Keeper) runLoop(ctx context.Context, l *MaintenanceLoop) {
 // several partitions would end with the answer of the slowest server, and the calls to a server that has fallen silent
 // are repeated for a while. A loop that polls first reads which partitions have work.
 func (k *Keeper) visitsApart(l *MaintenanceLoop) bool {
-	return l.hearsDue && l.hintKeys == nil && k.inCluster()
+	return l.wakesOnDue && l.hintKeys == nil && k.inCluster()
 }
 
 // Step takes one step of a loop in some partitions and sets when each of them is due next. It logs failures; the
@@ -186,7 +186,7 @@ func (k *Keeper) Step(ctx context.Context, l *MaintenanceLoop, partitions []keys
 			r.ReceivedAt = time.Now()
 		}
 		if !r.Now.IsZero() {
-			if back := l.Timer.NoteClock(p, r.Now, asked, r.ReceivedAt); back > clockTolerance && l.hearsDue {
+			if back := l.Timer.NoteClock(p, r.Now, asked, r.ReceivedAt); back > clockTolerance && l.wakesOnDue {
 				k.clockSetBack(ctx, p, back)
 			}
 		}

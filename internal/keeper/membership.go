@@ -195,9 +195,9 @@ func (m *Membership) isListening() bool {
 	return m.receives
 }
 
-// standsBy reports whether this keeper leaves all partitions to others. Only the keeper of workers does: while a
+// isStandby reports whether this keeper leaves all partitions to others. Only the keeper of workers does: while a
 // keeper made by the public NewKeeper runs, which may have other options, or while enough other workers' keepers run.
-func (m *Membership) standsBy() bool {
+func (m *Membership) isStandby() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.builtIn {

@@ -115,23 +115,23 @@ func TestPartitionTimerSeparatesAnswers(t *testing.T) {
 	for i := range partitions {
 		list = append(list, keyspace.Partition{Family: keyspace.FlowFamily, Index: uint16(i)})
 	}
-	heard := time.Now()
+	received := time.Now()
 	last := time.UnixMilli(1_800_000_000_000)
 	l := &keeper.MaintenanceLoop{Every: time.Hour, Timer: keeper.NewPartitionTimer(list, time.Hour)}
 	l.Step = func(_ context.Context, asked []keyspace.Partition, _ engine.TaskID) []keeper.StepResult {
 		results := make([]keeper.StepResult, len(asked))
 		for i := range asked {
-			results[i] = keeper.StepResult{Now: last.Add(-time.Duration(partitions-1-i) * perCall), ReceivedAt: heard}
+			results[i] = keeper.StepResult{Now: last.Add(-time.Duration(partitions-1-i) * perCall), ReceivedAt: received}
 		}
 		return results
 	}
-	asked, _ := l.Timer.Due(heard)
+	asked, _ := l.Timer.Due(received)
 	keeper.Of(k.Internal()).Step(t.Context(), l, asked)
 	for _, p := range list {
 		l.Timer.NoteDue(p, last.Add(time.Second))
 	}
-	due, _ := l.Timer.Due(heard.Add(time.Second - 1))
+	due, _ := l.Timer.Due(received.Add(time.Second - 1))
 	require.Empty(t, due)
-	due, _ = l.Timer.Due(heard.Add(time.Second))
+	due, _ = l.Timer.Due(received.Add(time.Second))
 	require.Len(t, due, partitions)
 }

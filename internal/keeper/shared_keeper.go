@@ -165,7 +165,7 @@ func (k *Keeper) awaitTurn(ctx context.Context) bool {
 		}
 	}
 	for {
-		for k.Members.standsBy() {
+		for k.Members.isStandby() {
 			select {
 			case <-ctx.Done():
 				return false
@@ -193,7 +193,7 @@ func (k *Keeper) isAlone(ctx context.Context) bool {
 func (k *Keeper) settles(ctx context.Context) bool {
 	timer := time.NewTimer(builtInSettle)
 	defer timer.Stop()
-	for !k.Members.standsBy() {
+	for !k.Members.isStandby() {
 		select {
 		case <-ctx.Done():
 			return false
@@ -219,7 +219,7 @@ func (k *Keeper) keepTurn(ctx context.Context) error {
 	working.Go(func() { k.work(turn) })
 	defer working.Wait()
 	defer end()
-	for !k.Members.standsBy() {
+	for !k.Members.isStandby() {
 		select {
 		case <-ctx.Done():
 			return nil

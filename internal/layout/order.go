@@ -177,11 +177,11 @@ func (k *sketch) crossings(enough int) int {
 		for _, v := range k.layers[at] {
 			downs := k.downs[v]
 			for _, w := range downs {
-				notBehind := int32(0) // how many of the lines before end at this place or before it
+				notAfter := int32(0) // how many of the lines before end at this place or before it
 				for i := k.places[w] + 1; i > 0; i &= i - 1 {
-					notBehind += tree[i]
+					notAfter += tree[i]
 				}
-				count += seen - int(notBehind)
+				count += seen - int(notAfter)
 			}
 			for _, w := range downs {
 				for i := k.places[w] + 1; int(i) < len(tree); i += i & -i {

@@ -74,8 +74,8 @@ func (q *queued) next(t *testing.T, places int) (runs []string, rules map[string
 	return runs, rules
 }
 
-// goOn lets a worker with one slot work through the waiting nodes, and returns them in the order in which they ran.
-func (q *queued) goOn(t *testing.T, nodes int) []string {
+// proceed lets a worker with one slot work through the waiting nodes, and returns them in the order in which they ran.
+func (q *queued) proceed(t *testing.T, nodes int) []string {
 	t.Helper()
 	q.Worker(t, []activity.Handler{q.work}, runtime.WorkerConfig{Concurrency: 1})
 	require.NoError(t, q.Client.Lane(activity.DefaultLane).Resume(q.ctx))
@@ -119,7 +119,7 @@ func TestLaneQueueByPriority(t *testing.T) {
 		require.Equal(t, queueread.ByAge, rules[said[20]])
 		first, _ := q.next(t, 8)
 		require.Equal(t, said[:8], first, "fewer places are the first ones of more")
-		require.Equal(t, said, q.goOn(t, 21))
+		require.Equal(t, said, q.proceed(t, 21))
 	})
 }
 
@@ -140,7 +140,7 @@ func TestLaneQueueByTurns(t *testing.T) {
 		require.Equal(t, 9, queues[0].Waiting)
 		said, rules := q.next(t, 20)
 		require.Equal(t, queueread.ByTurn, rules["atlas-0"])
-		require.Equal(t, said, q.goOn(t, 9))
+		require.Equal(t, said, q.proceed(t, 9))
 	})
 }
 

@@ -108,5 +108,5 @@ func positionOf(q Query, run enginerpc.Run) partitionmerge.Position {
 	return partitionmerge.Position{MS: at.UnixMilli(), ID: string(run.FlowID)}
 }
 
-// CursorBehind returns the cursor with which a search continues after a run that it has found.
-func CursorBehind(q Query, run enginerpc.Run) string { return positionOf(q, run).Cursor(orderOf(q)) }
+// CursorAfter returns the cursor with which a search continues after a run that it has found.
+func CursorAfter(q Query, run enginerpc.Run) string { return positionOf(q, run).Cursor(orderOf(q)) }

@@ -35,8 +35,8 @@ type Description struct {
 	specs   map[string]*flowgraph.Node
 	places  map[string]int // of the nodes in the graph, from 0 on
 	budgets string         // as they are stored
-	// queuedBehind is the run that one in a queue waits for.
-	queuedBehind string
+	// waitsFor is the run that one in a queue waits for.
+	waitsFor string
 	// limits are the limits of nodes that wait for them, as they are stored, and kept the child runs of earlier turns,
 	// by the name of the node.
 	limits map[string]string
@@ -161,7 +161,7 @@ func describeFlow(id enginecore.FlowID, r enginerpc.DescribeFlowReply) (*Descrip
 	}
 	d.Reason, d.Category = engine.PlainFailure(d.Reason, d.Category)
 	d.ForkedFrom, d.KeptNodes = r.ForkedFrom, int(r.KeptNodes)
-	d.Key, d.QueuePlace, d.queuedBehind = r.RunKey, int(r.Queued), r.QueuedBehind
+	d.Key, d.QueuePlace, d.waitsFor = r.RunKey, int(r.Queued), r.QueuedBehind
 	if d.QueuePlace > 0 { // its start is a time that does not come
 		d.StartsAt, d.DeadlineAt = time.Time{}, time.Time{}
 	}

@@ -293,7 +293,7 @@ func (d *Description) explainQueue() {
 	for i := range d.Nodes {
 		if n := &d.Nodes[i]; n.Waiting.Reason == waitreason.Delay && n.Attempts == 0 {
 			n.DueAt, n.Overdue = time.Time{}, fabrictype.Duration{}
-			n.Waiting = explain.Queued(n.Waiting, d.Key, d.queuedBehind, d.QueuePlace)
+			n.Waiting = explain.Queued(n.Waiting, d.Key, d.waitsFor, d.QueuePlace)
 		}
 	}
 }

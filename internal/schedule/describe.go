@@ -20,12 +20,12 @@ import (
 func (s Store) List(ctx context.Context) iter.Seq2[*fabrictype.Schedule, error] {
 	return func(yield func(*fabrictype.Schedule, error) bool) {
 		for _, p := range s.Session.Partitions() {
-			goOn, err := s.yieldSchedules(ctx, p, yield)
+			proceed, err := s.yieldSchedules(ctx, p, yield)
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			if !goOn {
+			if !proceed {
 				return
 			}
 		}

@@ -75,7 +75,7 @@ type Content struct{ Definition, Input []byte }
 func (s Store) save(ctx context.Context, r *Record, content *Content, withSpec bool) error {
 	call := enginerpc.WriteScheduleCall{
 		Partition: r.part, ScheduleID: r.id, Version: r.version, WriteID: uuid.NewString(),
-		DueAt:        r.lookAt(s.Session.LookEvery(lookAgain)),
+		DueAt:        r.recheck(s.Session.LookEvery(lookAgain)),
 		DroppedPlans: r.State.dropPlans(), History: r.history,
 	}
 	if r.starting() >= 0 {

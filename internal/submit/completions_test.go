@@ -115,7 +115,7 @@ func TestCompletionOfEarlierRunIsIgnored(t *testing.T) {
 	ready := make(chan struct{})
 	close(ready)
 	l.subscribed[p] = ready
-	hears := func(before func(), messages ...string) string {
+	receives := func(before func(), messages ...string) string {
 		t.Helper()
 		before()
 		w, err := l.Wait(t.Context(), "f", p)
@@ -144,10 +144,10 @@ func TestCompletionOfEarlierRunIsIgnored(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	check("nothing", hears(reopen, "f success 1", "f reopened"))
-	check("2", hears(func() {}, "f success 2"))
-	check("2", hears(reopen, "f success 1", "f reopened", "f success 2"))
-	check("1", hears(func() { reopen(); l.AbortRerun("f") }, "f success 1"))
-	check("", hears(reopen, "f success 1", "f reopened", "f failed"))
-	check("1", hears(func() { reopen(); l.resync() }, "f success 1"))
+	check("nothing", receives(reopen, "f success 1", "f reopened"))
+	check("2", receives(func() {}, "f success 2"))
+	check("2", receives(reopen, "f success 1", "f reopened", "f success 2"))
+	check("1", receives(func() { reopen(); l.AbortRerun("f") }, "f success 1"))
+	check("", receives(reopen, "f success 1", "f reopened", "f failed"))
+	check("1", receives(func() { reopen(); l.resync() }, "f success 1"))
 }

@@ -23,8 +23,8 @@ type storedCondition struct {
 	About string `json:"about,omitempty"`
 }
 
-// EncodeToldCondition is EncodeCondition with the texts of the wait. It returns the errors of EncodeAbout.
-func EncodeToldCondition(w activityspec.Wait) ([]byte, error) {
+// EncodeConditionWithTexts is EncodeCondition with the texts of the wait. It returns the errors of EncodeAbout.
+func EncodeConditionWithTexts(w activityspec.Wait) ([]byte, error) {
 	about, err := EncodeAbout(w.WaitText)
 	if err != nil {
 		return nil, err

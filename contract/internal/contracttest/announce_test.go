@@ -73,7 +73,7 @@ func (l *listener) told(t *testing.T) (list []string) {
 
 // A wait for a matching message among those published so far. In a cluster, messages of several servers overtake each
 // other, so the match may also be a later one.
-func (l *listener) hears(t *testing.T, is func(message string) bool) {
+func (l *listener) receives(t *testing.T, is func(message string) bool) {
 	t.Helper()
 	mark, list := l.mark(), []string(nil)
 	for {
@@ -405,7 +405,7 @@ func TestAnnouncements(t *testing.T) {
 						return
 					}
 				}
-				l.hears(t, func(message string) bool { return x.matches(b, message) })
+				l.receives(t, func(message string) bool { return x.matches(b, message) })
 			})
 		}
 	}

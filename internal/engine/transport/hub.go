@@ -60,7 +60,7 @@ type listener struct {
 	channels   []string
 	missing    map[string]bool // not confirmed on the present connection
 	subscribed func()          // messages may have been lost until now
-	heard      func(channel, message string)
+	received   func(channel, message string)
 }
 
 func newHub(client rueidis.Client, logger *slog.Logger, roles *links, unasked bool) *Hub {
@@ -85,8 +85,8 @@ func (h *Hub) close() {
 // connections. The hub calls subscribed whenever all channels have become subscribed, and after it dropped messages
 // because too many were queued: messages may have been lost before that call. subscribed and the callback for messages
 // are called one at a time; they must not block and must not call the hub.
-func (h *Hub) Listen(ctx context.Context, channels []string, subscribed func(), heard func(channel, message string)) {
-	l := &listener{channels: channels, subscribed: subscribed, heard: heard}
+func (h *Hub) Listen(ctx context.Context, channels []string, subscribed func(), received func(channel, message string)) {
+	l := &listener{channels: channels, subscribed: subscribed, received: received}
 	h.join(l)
 	select {
 	case <-ctx.Done():
@@ -313,7 +313,7 @@ func (h *Hub) passOn(box *mailbox) {
 		}
 		for _, m := range letters {
 			for l := range h.byChannel[m.channel] {
-				l.heard(m.channel, m.message)
+				l.received(m.channel, m.message)
 			}
 		}
 		h.mu.Unlock()

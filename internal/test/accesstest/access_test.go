@@ -287,9 +287,9 @@ func TestApplication_CannotReachOtherData(t *testing.T) {
 		for _, command := range []string{"GET %:x", "SET %:x 1", "HGETALL %:x", "SMEMBERS %:x", "XREAD STREAMS %:x 0", "UNLINK %:x", "PUBLISH %:x y"} {
 			refused(strings.Fields(strings.ReplaceAll(command, "%", other))...)
 		}
-		heard := func(rueidis.PubSubMessage) {}
-		noPermission(user.Receive(ctx, user.B().Subscribe().Channel(other+":x").Build(), heard), "SUBSCRIBE")
-		noPermission(user.Receive(ctx, user.B().Psubscribe().Pattern("*").Build(), heard), "PSUBSCRIBE")
+		received := func(rueidis.PubSubMessage) {}
+		noPermission(user.Receive(ctx, user.B().Subscribe().Channel(other+":x").Build(), received), "SUBSCRIBE")
+		noPermission(user.Receive(ctx, user.B().Psubscribe().Pattern("*").Build(), received), "PSUBSCRIBE")
 		_, err := runtime.Open(ctx, b.URL, runtime.OpenConfig{Prefix: other})
 		require.ErrorIs(t, err, enginecore.ErrUnauthorized)
 		operator := b.Operator()

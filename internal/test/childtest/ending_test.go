@@ -23,14 +23,14 @@ type cleanups struct {
 	working          chan int
 	dropping         chan int
 	breaks           chan struct{} // closed when work fails
-	goOn             chan struct{} // closed when drop may return
+	proceed          chan struct{} // closed when drop may return
 
 	mu    sync.Mutex
 	order []string
 }
 
 func newCleanups() *cleanups {
-	c := &cleanups{working: make(chan int, 100), dropping: make(chan int, 100), breaks: make(chan struct{}), goOn: make(chan struct{})}
+	c := &cleanups{working: make(chan int, 100), dropping: make(chan int, 100), breaks: make(chan struct{}), proceed: make(chan struct{})}
 	c.work = activity.New("work", func(ctx context.Context, n int) (int, error) {
 		c.working <- n
 		select {
@@ -42,7 +42,7 @@ func newCleanups() *cleanups {
 	}, activity.Retry(activity.RetryPolicy{Attempts: 1}))
 	c.drop = activity.New("drop", func(_ context.Context, n int) (int, error) {
 		c.dropping <- n
-		<-c.goOn
+		<-c.proceed
 		c.note("drop")
 		return n, nil
 	})
@@ -180,7 +180,7 @@ func cleanUpFirst(t *testing.T, b *enginetest.Bench, name, shapeName string) {
 			if c.allWork(inner, run) {
 				break
 			}
-			close(c.goOn) // not all of them have begun in time
+			close(c.proceed) // not all of them have begun in time
 			_, err := run.Result(ctx)
 			require.ErrorIs(t, err, ending.want)
 			require.NoError(t, worker.Stop())
@@ -201,7 +201,7 @@ func cleanUpFirst(t *testing.T, b *enginetest.Bench, name, shapeName string) {
 			return ""
 		})
 	}
-	close(c.goOn)
+	close(c.proceed)
 	_, err = run.Result(ctx)
 	if ending.want == nil {
 		require.Equal(t, fabrictype.NodeFailed, nodeNow(t, ctx, run.RunRef, "sub").State, name)
@@ -256,7 +256,7 @@ func TestCleanupOfManyChildren(t *testing.T) {
 		ctx := enginetest.Context(t)
 		const items = 20
 		c := newCleanups()
-		close(c.goOn)
+		close(c.proceed)
 		gate := make(chan struct{})
 		pass := activity.New("pass", func(context.Context, int) (int, error) {
 			<-gate

@@ -156,7 +156,7 @@ func TestPrimariesFail(t *testing.T) {
 	x.rush("anyway", 15, func() {
 		for i := range kills {
 			killed := x.primary(i + 2)
-			x.cluster.KillBehind(t, killed, behind)
+			x.cluster.KillLagging(t, killed, behind)
 			x.cluster.Return(t, killed)
 		}
 	})

@@ -149,9 +149,9 @@ func TestSweepFindsWorkOfLostMessage(t *testing.T) {
 	require.NoError(t, client.Do(ctx, client.B().Zrem().Key(key).Member(entry).Build()).Error())
 
 	b.Worker(t, def.Handlers())
-	heard, err := runtime.Start(ctx, b.Client, def, 2)
+	received, err := runtime.Start(ctx, b.Client, def, 2)
 	require.NoError(t, err)
-	_, err = heard.Result(ctx)
+	_, err = received.Result(ctx)
 	require.NoError(t, err)
 
 	require.NoError(t, client.Do(ctx, client.B().Zadd().Key(key).ScoreMember().ScoreMember(score, entry).Build()).Error())

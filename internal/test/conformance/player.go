@@ -132,11 +132,11 @@ func Replay(ctx context.Context, client rueidis.Client, trace *Trace, options Op
 		if err := p.pace(ctx, start, step); err != nil {
 			return nil, err
 		}
-		goOn, err := p.play(ctx, step)
+		proceed, err := p.play(ctx, step)
 		if err != nil {
 			return nil, fmt.Errorf("trace %s, step %d (%s): %w", trace.Name, step.Index, step.Name(), err)
 		}
-		if !goOn {
+		if !proceed {
 			break
 		}
 	}

@@ -193,7 +193,7 @@ func TestFailoverWithoutOneSentinel(t *testing.T) {
 				lose(t, w)
 				w.Promote(t, other)
 				for i := range 5 {
-					out, err := untilHeard(ctx, b, def, fmt.Sprint("after-", i), i)
+					out, err := untilResult(ctx, b, def, fmt.Sprint("after-", i), i)
 					require.NoError(t, err)
 					require.Equal(t, i+1, out)
 				}
@@ -203,8 +203,8 @@ func TestFailoverWithoutOneSentinel(t *testing.T) {
 	}
 }
 
-// untilHeard starts a flow under one id and waits for its result. It repeats both after errors.
-func untilHeard(
+// untilResult starts a flow under one id and waits for its result. It repeats both after errors.
+func untilResult(
 	ctx context.Context, b *enginetest.Bench, def *flow.Definition[int, int], id string, in int,
 ) (out int, err error) {
 	for ctx.Err() == nil {

@@ -32,8 +32,8 @@ func told() *activity.Activity[string, string] {
 	}, activity.Retry(activity.RetryPolicy{Attempts: 1}))
 }
 
-// toldFlow starts a run of a flow that build makes of that activity.
-func toldFlow(t *testing.T, b *enginetest.Bench, build func(f *flow.Builder[fixture.None, string], a *activity.Activity[string, string])) *runtime.Run[string] {
+// failureFlow starts a run of a flow that build makes of that activity.
+func failureFlow(t *testing.T, b *enginetest.Bench, build func(f *flow.Builder[fixture.None, string], a *activity.Activity[string, string])) *runtime.Run[string] {
 	t.Helper()
 	a := told()
 	b.Worker(t, []activity.Handler{a})
@@ -63,7 +63,7 @@ func TestFirstFailureOfAnImpossibleJoin(t *testing.T) {
 	t.Parallel()
 	enginetest.EachExtended(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		run := toldFlow(t, b, func(f *flow.Builder[fixture.None, string], a *activity.Activity[string, string]) {
+		run := failureFlow(t, b, func(f *flow.Builder[fixture.None, string], a *activity.Activity[string, string]) {
 			first := flow.Node(f, "z-first", a, flow.Const("one"))
 			second := flow.Node(f, "second", a, flow.Const("two"), flow.Always(first))
 			flow.Return(f, flow.Node(f, "winner", a, flow.AnyOf(first, second)))
@@ -92,7 +92,7 @@ func TestFirstFailureOfAnImpossibleJoin(t *testing.T) {
 func TestFailureThatAJoinMadeUpFor(t *testing.T) {
 	t.Parallel()
 	enginetest.EachExtended(t, func(t *testing.T, b *enginetest.Bench) {
-		run := toldFlow(t, b, func(f *flow.Builder[fixture.None, string], a *activity.Activity[string, string]) {
+		run := failureFlow(t, b, func(f *flow.Builder[fixture.None, string], a *activity.Activity[string, string]) {
 			first := flow.Node(f, "first", a, flow.Const("one"))
 			second := flow.Node(f, "second", a, flow.Const("ok"), flow.Always(first))
 			winner := flow.Node(f, "winner", a, flow.AnyOf(first, second))
@@ -111,7 +111,7 @@ func TestFailureThatAJoinMadeUpFor(t *testing.T) {
 func TestFailedCompensation(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		run := toldFlow(t, b, func(f *flow.Builder[fixture.None, string], a *activity.Activity[string, string]) {
+		run := failureFlow(t, b, func(f *flow.Builder[fixture.None, string], a *activity.Activity[string, string]) {
 			deploy := flow.Node(f, "deploy", a, flow.Const("no host"))
 			flow.Node(f, "a-undo", a, flow.Const("no backup"), flow.OnFailure(deploy))
 			flow.Return(f, deploy)
@@ -134,7 +134,7 @@ func TestFailureAfterACancel(t *testing.T) {
 			slow := flow.Node(f, "slow", a, flow.Const("hang"))
 			flow.Return(f, flow.Node(f, "after", a, flow.Const("ok"), flow.After(slow)))
 		}
-		run := toldFlow(t, b, hanging)
+		run := failureFlow(t, b, hanging)
 		require.NoError(t, run.CancelNode(ctx, "slow", "by hand", runtime.WithActor("ann")))
 		_, err := run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunCancelled)
@@ -142,7 +142,7 @@ func TestFailureAfterACancel(t *testing.T) {
 		require.Equal(t, []string{"slow", "by hand", ""}, []string{failed.Node, failed.Reason, failed.Category})
 		require.Equal(t, []string{"slow cancelled  by hand"}, shorts(failed.Failures))
 
-		run = toldFlow(t, b, hanging)
+		run = failureFlow(t, b, hanging)
 		require.NoError(t, run.Cancel(ctx, "enough"))
 		_, err = run.Result(ctx)
 		failed = fixture.Failure(t, err)

@@ -364,7 +364,7 @@ func (c *checker) row(p *partition, f *flowRecord, e *execution) {
 	if (n.get("join") != "") != (join != nil) && join == nil {
 		c.fault(RuleDeps, e.key, "is a join by its graph, but has no edge group")
 	}
-	if _, found := f.joins[e.id]; !found && join != nil && n.get("join") != "" && (f.open() || join.fired()) && f.joinTold(e) {
+	if _, found := f.joins[e.id]; !found && join != nil && n.get("join") != "" && (f.open() || join.fired()) && f.joinResolved(e) {
 		c.fault(RuleDeps, e.key, "an upstream has resolved its edge, but the join has no states of edges")
 	}
 	c.joinLetters(f, e)
@@ -372,8 +372,8 @@ func (c *checker) row(p *partition, f *flowRecord, e *execution) {
 	c.rowIndexes(p, e)
 }
 
-// joinTold reports whether an upstream of a join has resolved its edge, in a run that was never rerun.
-func (f *flowRecord) joinTold(e *execution) bool {
+// joinResolved reports whether an upstream of a join has resolved its edge, in a run that was never rerun.
+func (f *flowRecord) joinResolved(e *execution) bool {
 	if f.core["rerun_count"] != "" || f.run.replayed {
 		return false
 	}

@@ -75,14 +75,14 @@ func readRows(key, text string) (*runHead, string) {
 	h.extended, h.replayed = h.flags&rowread.RunHeadExtended != 0, h.flags&rowread.RunHeadReplayed != 0
 	want := rowread.RunHeadBytes + h.count*rowread.NodeRowBytes
 	if behind := b[min(want, len(b)):]; h.flags&rowread.RunHeadInput != 0 {
-		h.input, behind = textBehind(behind)
+		h.input, behind = textAfter(behind)
 		if h.input == "" {
 			return h, "is marked as having its input after the rows, but has none there"
 		}
 		b = append(b[:want:want], behind...)
 	}
 	if h.count == 1 && len(b) >= want {
-		h.result, _ = textBehind(b[want:]) // the rest of a longer form has no meaning here
+		h.result, _ = textAfter(b[want:]) // the rest of a longer form has no meaning here
 		b = b[:want]
 	}
 	if len(b) != want {
@@ -104,9 +104,9 @@ func readRows(key, text string) (*runHead, string) {
 	return h, ""
 }
 
-// textBehind splits bytes that follow the rows into a text with its length before it and the rest. Without such a text
+// textAfter splits bytes that follow the rows into a text with its length before it and the rest. Without such a text
 // it returns "" and all bytes.
-func textBehind(b []byte) (text string, rest []byte) {
+func textAfter(b []byte) (text string, rest []byte) {
 	if len(b) < 4 {
 		return "", b
 	}

@@ -59,7 +59,7 @@ func TestFlowProjection(t *testing.T) {
 		require.NoError(t, err)
 		require.Zero(t, before.UpdatedAt)
 
-		stands := func(state string, want map[fabrictype.NodeState]int) {
+		isAt := func(state string, want map[fabrictype.NodeState]int) {
 			t.Helper()
 			require.EqualValues(t, 1, d.run("flow_projection").Done)
 			s, err := d.FlowSummary(d.ctx, id)
@@ -72,22 +72,22 @@ func TestFlowProjection(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, s.UpdatedAt, again.UpdatedAt)
 		}
-		stands("blocked", map[fabrictype.NodeState]int{"waiting": 1, "waiting_children": 2})
+		isAt("blocked", map[fabrictype.NodeState]int{"waiting": 1, "waiting_children": 2})
 		x := d.Claim(members[0], 0)
-		stands("running", map[fabrictype.NodeState]int{"active": 1, "waiting_children": 2})
+		isAt("running", map[fabrictype.NodeState]int{"active": 1, "waiting_children": 2})
 		d.Complete(x, "done")
 		d.run("dependency_reconciliation")
 		d.Complete(d.Claim(members[1], 0), "done")
 		d.run("dependency_reconciliation")
-		stands("open", map[fabrictype.NodeState]int{"completed": 2, "waiting": 1})
+		isAt("open", map[fabrictype.NodeState]int{"completed": 2, "waiting": 1})
 		_, err = d.CancelExecution(d.ctx, members[2], "enough")
 		require.NoError(t, err)
-		stands("failed", map[fabrictype.NodeState]int{"completed": 2, "cancelled": 1})
+		isAt("failed", map[fabrictype.NodeState]int{"completed": 2, "cancelled": 1})
 		_, err = d.ReplayExecution(d.ctx, members[2])
 		require.NoError(t, err)
-		stands("open", map[fabrictype.NodeState]int{"completed": 2, "waiting": 1})
+		isAt("open", map[fabrictype.NodeState]int{"completed": 2, "waiting": 1})
 		d.Complete(d.Claim(members[2], 0), "done")
-		stands("completed", map[fabrictype.NodeState]int{"completed": 3})
+		isAt("completed", map[fabrictype.NodeState]int{"completed": 3})
 
 		s, err := d.FlowSummary(d.ctx, empty)
 		require.NoError(t, err)

@@ -107,10 +107,10 @@ func TestScheduleBackfillIsPaused(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		goOn := make(chan struct{})
+		proceed := make(chan struct{})
 		report := activity.New("report", func(ctx context.Context, in fixture.Hour) (string, error) {
 			select {
-			case <-goOn:
+			case <-proceed:
 				return "", nil
 			case <-ctx.Done():
 				return "", context.Cause(ctx)
@@ -129,8 +129,8 @@ func TestScheduleBackfillIsPaused(t *testing.T) {
 		}, d.Backfills)
 		require.Zero(t, d.Started)
 		require.NoError(t, b.Client.Schedule("hourly").Resume(ctx))
-		goOn <- struct{}{} // the first run runs
-		goOn <- struct{}{}
+		proceed <- struct{}{} // the first run runs
+		proceed <- struct{}{}
 		enginetest.Eventually(t, func() string {
 			d, err := b.Client.Schedule("hourly").Describe(ctx)
 			if err != nil || len(d.Backfills) > 0 || d.Started != 2 {

@@ -57,7 +57,7 @@ func TestClusterFailoverKeepsAcknowledgedStarts(t *testing.T) {
 		for range clients {
 			<-came
 		}
-		cluster.KillBehind(t, cluster.PrimariesNow(t)[0], 200*time.Millisecond)
+		cluster.KillLagging(t, cluster.PrimariesNow(t)[0], 200*time.Millisecond)
 		close(killed)
 		starting.Wait()
 

@@ -51,7 +51,7 @@ type Row struct {
 // with results. A run of one node has a short result after its row.
 func Result(nodes string, results map[string]string, ordinal int) string {
 	if ordinal == 1 && len(nodes) >= RunHeadBytes+NodeRowBytes && ReadRunHead([]byte(nodes)).Count == 1 {
-		_, rest := inputBehind(nodes, 1)
+		_, rest := inputAfter(nodes, 1)
 		if result, _ := textAt(rest); result != "" {
 			return result
 		}
@@ -59,8 +59,8 @@ func Result(nodes string, results map[string]string, ordinal int) string {
 	return results[strconv.Itoa(ordinal)]
 }
 
-// inputBehind returns the input after the rows of a run with count nodes, "" without one, and the rest after it.
-func inputBehind(nodes string, count int) (input, rest string) {
+// inputAfter returns the input after the rows of a run with count nodes, "" without one, and the rest after it.
+func inputAfter(nodes string, count int) (input, rest string) {
 	rest = nodes[RunHeadBytes+count*NodeRowBytes:]
 	if ReadRunHead([]byte(nodes)).Flags&RunHeadInput == 0 {
 		return "", rest
@@ -90,7 +90,7 @@ func Parse(nodes string) (Head, []Row, error) {
 	h := Head{Nodes: stored.Count, Flags: stored.Flags, Open: int(stored.Open), Created: stored.Created, Graph: stored.Graph}
 	want := RunHeadBytes + h.Nodes*NodeRowBytes
 	if h.Flags&RunHeadInput != 0 && len(b) > want {
-		input, _ := inputBehind(nodes, h.Nodes)
+		input, _ := inputAfter(nodes, h.Nodes)
 		want += 4 + len(input)
 	}
 	if len(b) != want && (h.Nodes != 1 || len(b) < want) {

@@ -280,10 +280,10 @@ func TestDedicatedConnection_OnSlowNetwork(t *testing.T) {
 		client, channel := engine.ConnOf(b.Engine.Internal()).Client(), engine.ConnOf(b.Engine.Internal()).Keys().ChannelDue()
 		listener, leave := client.Dedicate()
 		defer leave()
-		subscribed, heard := make(chan struct{}), make(chan string, 1)
+		subscribed, received := make(chan struct{}), make(chan string, 1)
 		broken := listener.SetPubSubHooks(rueidis.PubSubHooks{
 			OnSubscription: func(rueidis.PubSubSubscription) { close(subscribed) },
-			OnMessage:      func(m rueidis.PubSubMessage) { heard <- m.Message },
+			OnMessage:      func(m rueidis.PubSubMessage) { received <- m.Message },
 		})
 		require.NoError(t, listener.Do(ctx, listener.B().Subscribe().Channel(channel).Build()).Error())
 		select {
@@ -293,7 +293,7 @@ func TestDedicatedConnection_OnSlowNetwork(t *testing.T) {
 		}
 		require.NoError(t, client.Do(ctx, client.B().Publish().Channel(channel).Message("0 1").Build()).Error())
 		select {
-		case message := <-heard:
+		case message := <-received:
 			require.Equal(t, "0 1", message)
 		case err := <-broken:
 			t.Fatal("broken: ", err)

@@ -94,7 +94,7 @@ func TestOverdue_IsDescribedWithItsReason(t *testing.T) {
 		require.Regexp(t, missing, d.Nodes[0].Waiting.Sentence)
 
 		// A listener on the channel of keepers appears as a keeper that lags.
-		_, end := hearKeepers(t, b)
+		_, end := listenToKeepers(t, b)
 		d = describeUntil(t, b, retried.Name(), "retry", overdueNode)
 		require.Regexp(t, `^overdue by \d+ s \(retries at`, d.Nodes[0].Waiting.Sentence)
 		require.False(t, d.NoKeeper)

@@ -25,22 +25,22 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// keepersHeard follows the messages of keepers.
-type keepersHeard struct {
+// keeperMessages follows the messages of keepers.
+type keeperMessages struct {
 	mu     sync.Mutex
 	active map[string]bool // by id: true for the keepers of workers
 	ever   map[string]bool
 }
 
-// hearKeepers subscribes to the messages of keepers until the returned function is called.
-func hearKeepers(t *testing.T, b *enginetest.Bench) (*keepersHeard, func()) {
+// listenToKeepers subscribes to the messages of keepers until the returned function is called.
+func listenToKeepers(t *testing.T, b *enginetest.Bench) (*keeperMessages, func()) {
 	t.Helper()
-	h := &keepersHeard{active: make(map[string]bool), ever: make(map[string]bool)}
+	h := &keeperMessages{active: make(map[string]bool), ever: make(map[string]bool)}
 	wire, release := engine.ConnOf(b.Engine.Internal()).Client().Dedicate()
 	subscribed := make(chan struct{})
 	wire.SetPubSubHooks(rueidis.PubSubHooks{
 		OnSubscription: func(rueidis.PubSubSubscription) { close(subscribed) },
-		OnMessage:      func(m rueidis.PubSubMessage) { h.hear(m.Message) },
+		OnMessage:      func(m rueidis.PubSubMessage) { h.receive(m.Message) },
 	})
 	command := wire.B().Subscribe().Channel(engine.ConnOf(b.Engine.Internal()).ChannelKeepers()).Build()
 	require.NoError(t, wire.Do(enginetest.Context(t), command).Error())
@@ -53,7 +53,7 @@ func hearKeepers(t *testing.T, b *enginetest.Bench) (*keepersHeard, func()) {
 	return h, end
 }
 
-func (h *keepersHeard) hear(message string) {
+func (h *keeperMessages) receive(message string) {
 	words := strings.Fields(message)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -67,7 +67,7 @@ func (h *keepersHeard) hear(message string) {
 }
 
 // await waits until builtIn keepers of workers and made others have announced themselves.
-func (h *keepersHeard) await(t *testing.T, builtIn, made int) {
+func (h *keeperMessages) await(t *testing.T, builtIn, made int) {
 	t.Helper()
 	enginetest.Eventually(t, func() string {
 		h.mu.Lock()
@@ -120,22 +120,22 @@ func TestWorkers_RunAKeeper(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		heard, _ := hearKeepers(t, b)
+		received, _ := listenToKeepers(t, b)
 		once := failsOnce("once")
 		workers := make([]*enginetest.Running, 3)
 		for i := range workers {
 			workers[i] = working(t, b, b.KeepingWorker, once)
 		}
 		require.NoError(t, workers[0].Stop(), "the keeper stays for the others")
-		heard.await(t, 1, 0)
+		received.await(t, 1, 0)
 		run, err := runtime.Start(ctx, b.Client, retriesAtOnce(t, once), 1)
 		require.NoError(t, err)
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
 		require.NoError(t, workers[1].Stop())
 		require.NoError(t, workers[2].Stop())
-		heard.await(t, 0, 0)
-		require.Len(t, heard.ever, 1)
+		received.await(t, 0, 0)
+		require.Len(t, received.ever, 1)
 	})
 }
 
@@ -143,31 +143,31 @@ func TestWorkers_RunAKeeper(t *testing.T) {
 func TestBuiltInKeeperYieldsOnItsEngine(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		heard, _ := hearKeepers(t, b)
+		received, _ := listenToKeepers(t, b)
 		b.KeepingWorker(t, []activity.Handler{failsOnce("once")})
-		heard.await(t, 1, 0)
+		received.await(t, 1, 0)
 		made := b.Keeper(t)
-		heard.await(t, 0, 1)
+		received.await(t, 0, 1)
 		require.NoError(t, made.Stop())
-		heard.await(t, 1, 0)
+		received.await(t, 1, 0)
 	})
 }
 
 // The keepers of workers are on standby while another program runs a keeper with its own options, and take over when
 // that one is gone without notice.
-func TestBuiltInKeepersStandBy(t *testing.T) {
+func TestBuiltInKeepersAreStandbys(t *testing.T) {
 	t.Parallel()
 	fixture.OnServers(t, func(t *testing.T, kind testserver.Kind) {
 		b := enginetest.New(t, kind, runtime.OpenConfig{Partitions: fixture.SharedPartitions})
 		ctx := enginetest.Context(t)
 		other := enginetest.Open(t, kind, b.URL, b.Prefix, runtime.OpenConfig{Partitions: fixture.SharedPartitions})
-		heard, _ := hearKeepers(t, b)
+		received, _ := listenToKeepers(t, b)
 		once := failsOnce("once")
 		b.KeepingWorker(t, []activity.Handler{once})
-		heard.await(t, 1, 0)
+		received.await(t, 1, 0)
 		keeper := enginetest.NewKeeper(t, other.Engine, runtime.KeeperConfig{HeartbeatInterval: 100 * time.Millisecond})
 		b.Run(t, "keeper", keeper.Run)
-		heard.await(t, 0, 1)
+		received.await(t, 0, 1)
 		require.Equal(t, fixture.SharedPartitions, keeper.Stats().Partitions)
 		require.Equal(t, 1, keeper.Stats().Keepers)
 
@@ -176,7 +176,7 @@ func TestBuiltInKeepersStandBy(t *testing.T) {
 		require.NoError(t, err)
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
-		heard.await(t, 0, 1)
+		received.await(t, 0, 1)
 
 		require.NoError(t, other.Engine.Close())
 		run, err = runtime.Start(ctx, b.Client, def, 1)
@@ -191,17 +191,17 @@ func TestFewBuiltInKeepersAreActive(t *testing.T) {
 	t.Parallel()
 	fixture.OnServers(t, func(t *testing.T, kind testserver.Kind) {
 		b := enginetest.New(t, kind)
-		heard, _ := hearKeepers(t, b)
+		received, _ := listenToKeepers(t, b)
 		noop := activity.New("noop", func(context.Context, int) (int, error) { return 0, nil })
 		workers := make([]*enginetest.Running, 7)
 		for i := range workers {
 			workers[i] = enginetest.Open(t, kind, b.URL, b.Prefix).KeepingWorker(t, []activity.Handler{noop})
 		}
 		for i, w := range workers {
-			heard.await(t, min(2, len(workers)-i), 0)
+			received.await(t, min(2, len(workers)-i), 0)
 			require.NoError(t, w.Stop())
 		}
-		heard.await(t, 0, 0)
+		received.await(t, 0, 0)
 	})
 }
 

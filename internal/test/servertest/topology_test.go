@@ -100,7 +100,7 @@ func TestSentinelFailover(t *testing.T) {
 			var group sync.WaitGroup
 			for i := range 20 {
 				group.Go(func() {
-					out, err := untilHeard(ctx, b, def, fmt.Sprint(name, i), i)
+					out, err := untilResult(ctx, b, def, fmt.Sprint(name, i), i)
 					if err != nil || out != 5*(i+2) {
 						t.Errorf("run %s%d: %d, %v", name, i, out, err)
 					}
@@ -124,8 +124,8 @@ func TestSentinelFailover(t *testing.T) {
 	})
 }
 
-// untilHeard runs a flow as a careful client does: it starts it under its own id until it has received its end.
-func untilHeard(ctx context.Context, b *enginetest.Bench, def *flow.Definition[int, int], id string, in int) (int, error) {
+// untilResult runs a flow as a careful client does: it starts it under its own id until it has received its end.
+func untilResult(ctx context.Context, b *enginetest.Bench, def *flow.Definition[int, int], id string, in int) (int, error) {
 	for {
 		run, err := runtime.Start(ctx, b.Client, def, in, runtime.WithID(id))
 		var out int

@@ -26,7 +26,7 @@ func TestLaneOrder_WithMissingQueues(t *testing.T) {
 		for i := range 40 {
 			u.Command(t, "ZADD", "$ffx:turns", strconv.Itoa(-i), "ghost"+strconv.Itoa(i))
 		}
-		ran := u.GoOn(t, 35)
+		ran := u.Continue(t, 35)
 		require.Less(t, lastIndexOf(ran, "b"), 20, "those whose queue is there run first: %v", ran)
 		require.EqualValues(t, 0, u.Command(t, "EXISTS", "$ffx:turns"))
 	}, runtime.OpenConfig{Partitions: 1})
@@ -60,7 +60,7 @@ func TestQueueWithoutKeyIsRepaired(t *testing.T) {
 		report, err = b.RunKeeperTask(u.Ctx, "index_reconciliation")
 		require.NoError(t, err)
 		require.Empty(t, report.Repaired)
-		ran := u.GoOn(t, 40)
+		ran := u.Continue(t, 40)
 		require.Less(t, slices.Index(ran, "none"), 3, "%v", ran)
 		require.Less(t, lastIndexOf(ran, "none"), 25, "%v", ran)
 	}, runtime.OpenConfig{Partitions: 1})

@@ -34,7 +34,7 @@ func TestLowPriorityIsNotStarved(t *testing.T) {
 				many := u.L.Flow(t, "many", 40, inRow, flow.Priority(9))
 				u.Start(t, many, "", "high")
 				u.Start(t, u.L.Flow(t, "middle", 1, false, flow.Priority(5)), "", "middle")
-				ran := u.GoOn(t, 42)
+				ran := u.Continue(t, 42)
 				require.LessOrEqual(t, fixture.IndexOf(ran, "low"), 8, "%v", ran)
 				require.LessOrEqual(t, fixture.IndexOf(ran, "middle"), 41)
 				require.Equal(t, "high", ran[0])
@@ -51,7 +51,7 @@ func TestOrderByPriority(t *testing.T) {
 		for _, p := range []int{0, 3, 9000, 1} {
 			u.Start(t, u.L.Flow(t, "p"+strconv.Itoa(p), 1, false, flow.Priority(p)), "", strconv.Itoa(p))
 		}
-		require.Equal(t, []string{"9000", "3", "1", "0"}, u.GoOn(t, 4))
+		require.Equal(t, []string{"9000", "3", "1", "0"}, u.Continue(t, 4))
 	}, runtime.OpenConfig{Partitions: 1})
 }
 
@@ -73,7 +73,7 @@ func TestSetPriority(t *testing.T) {
 		require.ErrorIs(t, urgent.SetPriority(u.Ctx, -1), runtime.ErrInvalid)
 		require.ErrorIs(t, urgent.SetPriority(u.Ctx, 9001), runtime.ErrInvalid)
 		require.ErrorIs(t, b.Client.Run("row", "no such run").SetPriority(u.Ctx, 1), engine.ErrRunNotFound)
-		require.Equal(t, []string{"node", "urgent", "urgent", "urgent", "first"}, u.GoOn(t, 5))
+		require.Equal(t, []string{"node", "urgent", "urgent", "urgent", "first"}, u.Continue(t, 5))
 		require.ErrorIs(t, urgent.SetPriority(u.Ctx, 1), engine.ErrRunOver)
 	}, runtime.OpenConfig{Partitions: 1})
 }
@@ -151,7 +151,7 @@ func TestFairBetweenTenants(t *testing.T) {
 		u.Start(t, one, "b", "b")
 		u.Start(t, one, "c", "c")
 		b.Check(t, invariant.AnyTime)
-		ran := u.GoOn(t, many+2)
+		ran := u.Continue(t, many+2)
 		require.Equal(t, []string{"a", "b", "c", "a"}, ran[:4])
 	}, runtime.OpenConfig{Partitions: 1})
 }
@@ -213,7 +213,7 @@ func TestFairnessKeysTakeTurns(t *testing.T) {
 		u.Start(t, u.L.Flow(t, "row", 20, true, flow.FairBy("Tenant")), "a", "a")
 		u.Start(t, u.L.Flow(t, "wide", 20, false, flow.FairBy("Tenant")), "b", "b")
 		u.Start(t, u.L.Flow(t, "behind", 10, false), "", "none")
-		ran := u.GoOn(t, 200)
+		ran := u.Continue(t, 200)
 		counts := make(map[string]int)
 		for _, label := range ran[:60] {
 			counts[label]++

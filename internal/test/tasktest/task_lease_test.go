@@ -22,8 +22,8 @@ import (
 // halt stops the first attempt of an engine between its claim and its begin, as a process is stopped there.
 type halt struct {
 	noop.TracerProvider
-	used          atomic.Bool
-	stopped, goOn chan struct{}
+	used             atomic.Bool
+	stopped, proceed chan struct{}
 }
 
 func (h *halt) Tracer(string, ...trace.TracerOption) trace.Tracer { return haltTracer{halt: h} }
@@ -36,7 +36,7 @@ type haltTracer struct {
 func (h haltTracer) Start(ctx context.Context, name string, opts ...trace.SpanStartOption) (context.Context, trace.Span) {
 	if strings.HasPrefix(name, "flowfabric.activity") && !h.used.Swap(true) {
 		close(h.stopped)
-		<-h.goOn
+		<-h.proceed
 	}
 	return h.Tracer.Start(ctx, name, opts...)
 }
@@ -49,7 +49,7 @@ func TestNoTaskUnderAnEndedLease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			testserver.SideBySide(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) {
-				stop := &halt{stopped: make(chan struct{}), goOn: make(chan struct{})}
+				stop := &halt{stopped: make(chan struct{}), proceed: make(chan struct{})}
 				b := enginetest.New(t, kind, runtime.OpenConfig{TracerProvider: stop})
 				b.Keeper(t)
 				h := fixture.NewHolder(t, b, runtime.WorkerConfig{Lease: 500 * time.Millisecond, ManualRenewal: true})
@@ -75,7 +75,7 @@ func TestNoTaskUnderAnEndedLease(t *testing.T) {
 				h.RequireResult(run, 1)
 				require.NoError(t, other.Stop())
 				second := h.Started(2)
-				close(stop.goOn)
+				close(stop.proceed)
 				<-returned
 				if granted {
 					require.ErrorIs(t, err, enginecore.ErrNoGrant)

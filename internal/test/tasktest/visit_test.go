@@ -130,8 +130,8 @@ func testVisits(t *testing.T, b *enginetest.Bench, workers, partitions int) {
 
 // roll receives the announcements of the workers of the default lane.
 type roll struct {
-	b     *enginetest.Bench
-	heard chan string
+	b        *enginetest.Bench
+	received chan string
 }
 
 func newRoll(ctx context.Context, t *testing.T, b *enginetest.Bench) *roll {
@@ -143,7 +143,7 @@ func newRoll(ctx context.Context, t *testing.T, b *enginetest.Bench) *roll {
 		defer close(over)
 		_ = client.Receive(hearing, client.B().Subscribe().Channel(r.channel()).Build(), func(m rueidis.PubSubMessage) {
 			if instance, here := strings.CutPrefix(m.Message, "here "); here {
-				r.heard <- instance
+				r.received <- instance
 			}
 		})
 	}()
@@ -151,7 +151,7 @@ func newRoll(ctx context.Context, t *testing.T, b *enginetest.Bench) *roll {
 		stop()
 		<-over
 	})
-	fixture.Heard(ctx, t, b, "wake", 1)
+	fixture.Subscribed(ctx, t, b, "wake", 1)
 	return r
 }
 
@@ -171,7 +171,7 @@ func (r *roll) call(ctx context.Context, t *testing.T, count int) {
 	answers, asked := make(map[string]bool), false
 	for len(answers) < count {
 		select {
-		case instance := <-r.heard:
+		case instance := <-r.received:
 			if instance == "stranger" {
 				asked = true
 			} else if asked {
@@ -189,7 +189,7 @@ func (r *roll) await(ctx context.Context, t *testing.T, count int) {
 	t.Helper()
 	for known := make(map[string]bool); len(known) < count; {
 		select {
-		case instance := <-r.heard:
+		case instance := <-r.received:
 			known[instance] = true
 		case <-ctx.Done():
 			require.Fail(t, "not all workers have come", "%d of %d", len(known), count)

@@ -130,9 +130,9 @@ func (c *Cluster) KillInStep(tb testing.TB, primary *Server) *Server {
 	return replica
 }
 
-// KillBehind kills a primary whose replica lacks the writes of the last moments: of the given duration, or, for 0,
+// KillLagging kills a primary whose replica lacks the writes of the last moments: of the given duration, or, for 0,
 // whatever it lacks. It returns the replica, which has taken over.
-func (c *Cluster) KillBehind(tb testing.TB, primary *Server, behind time.Duration) *Server {
+func (c *Cluster) KillLagging(tb testing.TB, primary *Server, behind time.Duration) *Server {
 	tb.Helper()
 	replica := c.Replica(tb, primary)
 	if behind > 0 {

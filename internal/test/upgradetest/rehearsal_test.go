@@ -38,7 +38,7 @@ func begin(t *testing.T, c *runtime.Client, def *flow.Definition[int, int], clie
 		tr.group.Go(func() {
 			for i := 0; load.Err() == nil; i++ {
 				id := fmt.Sprintf("run-%d-%d", n, i)
-				if got, err := untilHeard(ctx, c, def, id, i); err != nil || got != i+2 {
+				if got, err := untilResult(ctx, c, def, id, i); err != nil || got != i+2 {
 					t.Errorf("%s: %d, %v", id, got, err)
 					return
 				}
@@ -61,8 +61,8 @@ func (tr *traffic) more(t *testing.T, runs int64) {
 	})
 }
 
-// untilHeard starts a run under one id until its end is known.
-func untilHeard(ctx context.Context, c *runtime.Client, def *flow.Definition[int, int], id string, in int) (int, error) {
+// untilResult starts a run under one id until its end is known.
+func untilResult(ctx context.Context, c *runtime.Client, def *flow.Definition[int, int], id string, in int) (int, error) {
 	for {
 		run, err := runtime.Start(ctx, c, def, in, runtime.WithID(id))
 		var out int

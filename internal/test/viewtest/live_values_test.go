@@ -25,7 +25,7 @@ func TestLiveValues(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		reached, goOn := make(chan int), make(chan struct{})
+		reached, proceed := make(chan int), make(chan struct{})
 		work := activity.New("work", func(ctx context.Context, n int) (int, error) {
 			info, _ := activity.Info(ctx)
 			for i := range 3 {
@@ -37,7 +37,7 @@ func TestLiveValues(t *testing.T) {
 				return 0, err
 			}
 			reached <- info.Attempt
-			<-goOn
+			<-proceed
 			if info.Attempt == 1 {
 				return 0, activity.RetryAfter(errors.New("again"), 1)
 			}
@@ -75,7 +75,7 @@ func TestLiveValues(t *testing.T) {
 		for attempt := 1; attempt <= 2; attempt++ {
 			require.Equal(t, attempt, <-reached)
 			check(attempt)
-			goOn <- struct{}{}
+			proceed <- struct{}{}
 		}
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
@@ -84,7 +84,7 @@ func TestLiveValues(t *testing.T) {
 		require.NoError(t, run.Rerun(ctx, fabrictype.RerunAll))
 		require.Equal(t, 3, <-reached)
 		check(3)
-		goOn <- struct{}{}
+		proceed <- struct{}{}
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
 		b.Settle(t)

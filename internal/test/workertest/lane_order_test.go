@@ -46,7 +46,7 @@ func TestTopPriorityIsNext(t *testing.T) {
 		}
 		u.Start(t, top, "", "top")
 		b.Check(t, invariant.AnyTime)
-		require.Equal(t, "top", u.GoOn(t, 101)[0])
+		require.Equal(t, "top", u.Continue(t, 101)[0])
 	})
 }
 
@@ -71,7 +71,7 @@ func TestOneOrderPerLane(t *testing.T) {
 			_, err := fmt.Sscan(label, &priority, &age)
 			require.NoError(t, err)
 			return priority, age
-		}), u.GoOn(t, 30))
+		}), u.Continue(t, 30))
 	})
 }
 
@@ -110,7 +110,7 @@ func TestSmallTenantTakesTurns(t *testing.T) {
 			u.Start(t, one, "small", fmt.Sprint("small ", i))
 		}
 		b.Check(t, invariant.AnyTime)
-		ran := u.GoOn(t, many+few)
+		ran := u.Continue(t, many+few)
 		last := 0
 		for i := range few {
 			last = max(last, fixture.IndexOf(ran, fmt.Sprint("small ", i)))
@@ -140,7 +140,7 @@ func TestHandoff_YieldsToThePrecedingNode(t *testing.T) {
 			}
 			return u.L.Note(j.Label), nil
 		})
-		ran := u.GoOn(t, 23)
+		ran := u.Continue(t, 23)
 		require.Equal(t, "row", ran[0])
 		<-urgent
 		// Ageing lets one of eight claims take the oldest, which is the run in a row.
@@ -227,7 +227,7 @@ func TestLaneIsRebuilt(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, report.Repaired)
 		b.Check(t, invariant.AnyTime)
-		u.GoOn(t, 2*runs)
+		u.Continue(t, 2*runs)
 	})
 }
 

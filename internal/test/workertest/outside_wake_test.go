@@ -39,7 +39,7 @@ func TestExecutionsOutsideRunsWakeWorkers(t *testing.T) {
 		f.Link(up, down)
 		b.Keeper(t)
 		b.MessageWorker(t, []activity.Handler{f.Handler()})
-		fixture.Heard(f.Ctx, t, b, "wake", 1)
+		fixture.Subscribed(f.Ctx, t, b, "wake", 1)
 
 		id := f.Create(0)
 		f.Starts(id)

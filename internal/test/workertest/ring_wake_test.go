@@ -39,7 +39,7 @@ func gather(ctx context.Context, t *testing.T, b *enginetest.Bench, count int, h
 		stop()
 		<-over
 	}()
-	fixture.Heard(ctx, t, b, "wake", 1)
+	fixture.Subscribed(ctx, t, b, "wake", 1)
 	for range count {
 		b.MessageWorker(t, []activity.Handler{handler})
 	}
@@ -97,10 +97,10 @@ func TestWakeRingWithAbsentWorkers(t *testing.T) {
 				a := fixture.AddOne()
 				gather(ctx, t, b, x.real, a)
 				pretend(ctx, t, b, x.absent)
-				fixture.Heard(ctx, t, b, "rota", 1)
+				fixture.Subscribed(ctx, t, b, "rota", 1)
 				if x.hang {
 					// From here on, a worker gets no notice when a ring slot has no other listener.
-					fixture.Heard(ctx, t, b, "rota", ringSlots)
+					fixture.Subscribed(ctx, t, b, "rota", ringSlots)
 					deaf, stop := context.WithCancel(ctx)
 					over := make(chan struct{})
 					go func() {
@@ -147,7 +147,7 @@ func TestWakeRingHandsOn(t *testing.T) {
 			b.MessageWorker(t, []activity.Handler{a}, runtime.WorkerConfig{Concurrency: 1})
 		}
 		if !b.Contract() {
-			fixture.Heard(ctx, t, b, "rota", 1)
+			fixture.Subscribed(ctx, t, b, "rota", 1)
 		}
 		all := make([]*runtime.Run[int], workers)
 		for i := range all {

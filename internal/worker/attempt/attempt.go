@@ -126,9 +126,9 @@ func (a *Attempt) EndedByEngine(cause error) {
 	a.Cancel(cause)
 }
 
-// TellReturned reports to the engine that the function of an execution that the engine has ended has returned. If the
+// ReportReturned reports to the engine that the function of an execution that the engine has ended has returned. If the
 // call fails, the engine waits for the end of the lease.
-func (a *Attempt) TellReturned() {
+func (a *Attempt) ReportReturned() {
 	call := enginerpc.EndStoppedCall{
 		Partition: a.Shard.Partition, ExecutionID: a.Claimed.ExecutionID, LeaseID: a.Claimed.LeaseID,
 	}

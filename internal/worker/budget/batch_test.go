@@ -17,10 +17,10 @@ import (
 
 // desk answers calls to budgets, each after the test has released it.
 type desk struct {
-	mu    sync.Mutex
-	calls [][]string
-	came  chan int
-	goOn  chan error
+	mu      sync.Mutex
+	calls   [][]string
+	came    chan int
+	proceed chan error
 }
 
 func (d *desk) use(ctx context.Context, call enginerpc.UseBudgetCall) (enginerpc.UseBudgetReply, error) {
@@ -37,7 +37,7 @@ func (d *desk) use(ctx context.Context, call enginerpc.UseBudgetCall) (enginerpc
 	d.mu.Unlock()
 	d.came <- len(ids)
 	select {
-	case err := <-d.goOn:
+	case err := <-d.proceed:
 		return reply, err
 	case <-ctx.Done():
 		return reply, ctx.Err()
@@ -62,7 +62,7 @@ func (b *Batcher) waitFor(t *testing.T, n int) {
 // Entries that are made while a call is in flight share the next call, in order, and each gets its own
 // result.
 func TestBudgetBatcherJoinsEntries(t *testing.T) {
-	d := &desk{came: make(chan int), goOn: make(chan error)}
+	d := &desk{came: make(chan int), proceed: make(chan error)}
 	b := NewBatcher(d.use)
 	type answer struct {
 		id     string
@@ -90,18 +90,18 @@ func TestBudgetBatcherJoinsEntries(t *testing.T) {
 	}
 	giveUp()
 	require.ErrorIs(t, (<-answers).err, context.Canceled)
-	d.goOn <- nil
+	d.proceed <- nil
 	require.Equal(t, maxUses, <-d.came)
 	require.Equal(t, [][]string{{"first"}, want[:maxUses]}, d.sent())
-	d.goOn <- nil
+	d.proceed <- nil
 	require.Equal(t, 2, <-d.came)
 	bad := errorcode.InvalidInput
-	d.goOn <- bad
+	d.proceed <- bad
 	// The engine may refuse a call because of one of its entries only.
 	require.Equal(t, 1, <-d.came)
-	d.goOn <- nil
+	d.proceed <- nil
 	require.Equal(t, 1, <-d.came)
-	d.goOn <- bad
+	d.proceed <- bad
 	told := 0
 	for range maxUses + 3 {
 		a := <-answers
@@ -122,7 +122,7 @@ func TestBudgetBatcherJoinsEntries(t *testing.T) {
 
 // A call ends when its last caller no longer waits, and the next calls are sent.
 func TestBudgetBatcherCallEndsWithItsLastCaller(t *testing.T) {
-	d := &desk{came: make(chan int), goOn: make(chan error)}
+	d := &desk{came: make(chan int), proceed: make(chan error)}
 	b := NewBatcher(d.use)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	call := enginerpc.UseBudgetCall{BudgetID: "b", Entries: []enginerpc.UseBudgetEntry{{ID: "x"}}}
@@ -141,6 +141,6 @@ func TestBudgetBatcherCallEndsWithItsLastCaller(t *testing.T) {
 		next <- err
 	}()
 	<-d.came
-	d.goOn <- nil
+	d.proceed <- nil
 	require.NoError(t, <-next)
 }

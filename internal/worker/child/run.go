@@ -31,7 +31,7 @@ func (c *childRun) start(ctx context.Context) error {
 	submitter := submit.NewSubmitter(c.Run.Session)
 	defer submitter.Close()
 	err = c.retryUntilKnown(ctx, func() error {
-		_, err := submitter.Submit(enginerpc.GoOnUnreplicated(ctx), plan)
+		_, err := submitter.Submit(enginerpc.ContinueUnreplicated(ctx), plan)
 		return err
 	})
 	if errors.Is(err, engine.ErrRunConflict) {

@@ -256,7 +256,7 @@ func (h *Task) finish(cause error) {
 func (h *Task) returned() {
 	h.left.Store(true)
 	if h.owesReturn.Swap(false) {
-		h.task.Run.Background.Start(h.task.TellReturned)
+		h.task.Run.Background.Start(h.task.ReportReturned)
 	}
 }
 

@@ -199,7 +199,7 @@ func (h *Task) Delay(ctx context.Context, until time.Time) error {
 
 // Suspend gives the execution up until the signals of a wait arrive, and returns the token of its waitpoint.
 func (h *Task) Suspend(ctx context.Context, w activityspec.Wait) (activity.Token, error) {
-	condition, err := submit.EncodeToldCondition(w)
+	condition, err := submit.EncodeConditionWithTexts(w)
 	if err != nil {
 		return activity.Token{}, err
 	}

@@ -151,7 +151,7 @@ func (b *Manager) Add(t *attempt.Attempt) bool {
 // Remove removes a task whose attempt has ended. If the engine waits for that, Remove reports it.
 func (b *Manager) Remove(t *attempt.Attempt) {
 	if t.Awaited.Load() {
-		b.run.Background.Start(t.TellReturned)
+		b.run.Background.Start(t.ReportReturned)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -76,7 +76,7 @@ func (c *Steps) propagateOnce(
 	if retry.IsUnavailable(faults) {
 		return released, faults
 	}
-	c.tellReady(ctx, p, own, released)
+	c.notifyReady(ctx, p, own, released)
 	for id := range closing {
 		if err := c.CheckEnd(ctx, p, id); err != nil {
 			return released, errors.Join(faults, err)
@@ -225,9 +225,9 @@ func (c *Steps) edgesFrom(ctx context.Context, p keyspace.Partition, end End) ([
 	return edges, nil
 }
 
-// tellReady notifies the workers of lanes in which executions became eligible. A single one on the caller's own lane
+// notifyReady notifies the workers of lanes in which executions became eligible. A single one on the caller's own lane
 // is left to the caller.
-func (c *Steps) tellReady(
+func (c *Steps) notifyReady(
 	ctx context.Context, p keyspace.Partition, own enginecore.LaneID, ready []Candidate,
 ) {
 	count := make(map[enginecore.LaneID]int)

@@ -38,8 +38,8 @@ type completion struct {
 
 // completionQueue collects received completions. It is safe for concurrent use.
 type completionQueue struct {
-	mu    sync.Mutex
-	heard []completion
+	mu       sync.Mutex
+	received []completion
 }
 
 // add appends a message, unless it is malformed or the queue is full.
@@ -53,8 +53,8 @@ func (q *completionQueue) add(message string) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.heard) < maxFollowed {
-		q.heard = append(q.heard, m)
+	if len(q.received) < maxFollowed {
+		q.received = append(q.received, m)
 	}
 }
 
@@ -62,9 +62,9 @@ func (q *completionQueue) add(message string) {
 func (q *completionQueue) take() []completion {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	heard := q.heard
-	q.heard = nil
-	return heard
+	received := q.received
+	q.received = nil
+	return received
 }
 
 // FollowCompletions receives the completions of executions and, until ctx ends, propagates those that the reporting
@@ -165,16 +165,16 @@ func (c *Keeper) followEnd(
 		}
 	}
 	if end.Outcome == "cancelled" || end.Outcome == "expired" || end.Outcome == "skipped" {
-		if err := c.tellLast(ctx, end.ID, core); err != nil {
+		if err := c.notifyLast(ctx, end.ID, core); err != nil {
 			return err
 		}
 	}
 	return c.CheckEnd(ctx, p, end.Flow)
 }
 
-// tellLast notifies the worker of the last attempt that the execution was ended by another program. A worker that has
+// notifyLast notifies the worker of the last attempt that the execution was ended by another program. A worker that has
 // finished the attempt ignores the message.
-func (c *Keeper) tellLast(ctx context.Context, id enginecore.ExecutionID, core engine.Record) error {
+func (c *Keeper) notifyLast(ctx context.Context, id enginecore.ExecutionID, core engine.Record) error {
 	if core["current_attempt_index"] == "" {
 		return nil
 	}
