@@ -40,7 +40,9 @@ func (e *Engine) RotateSecrets(
 	entry := fabrictype.AuditEntry{Actor: by.actor, Action: auditlink.RotateSecrets, Detail: "grace " + grace.String()}
 	err = e.session.Audited(ctx, entry, func(ctx context.Context) error {
 		kid, done, err := e.session.Secrets.Rotate(ctx, grace)
-		result = enginecore.SecretRotation{KID: kid, Rotated: done.Rotated, Unchanged: done.Unchanged, Failed: done.Failed}
+		result = enginecore.SecretRotation{
+			KID: kid, Rotated: done.Rotated, Unchanged: done.Unchanged, Failed: done.Failed,
+		}
 		return err
 	})
 	return result, err
