@@ -27,7 +27,8 @@ func (e *Engine) RotateSecrets(
 		return enginecore.SecretRotation{}, err
 	}
 	if grace < 0 {
-		return enginecore.SecretRotation{}, fmt.Errorf("rotate secrets: %w", invalid("grace %s: must not be negative", grace))
+		return enginecore.SecretRotation{}, fmt.Errorf("rotate secrets: %w",
+			invalid("grace %s: must not be negative", grace))
 	}
 	if grace == 0 {
 		grace = defaultSecretGrace
