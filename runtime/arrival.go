@@ -249,7 +249,7 @@ func (c *Client) refTo(plan *submit.RunPlan) *RunRef {
 	if plan.Joined != "" {
 		return c.Run(plan.Flow, plan.Joined)
 	}
-	return &RunRef{client: c, flow: plan.Flow, id: plan.Run, flowID: plan.FlowID, partition: plan.Partition}
+	return &RunRef{client: c, at: plan.Located()}
 }
 
 // RunKey returns the open and the queued runs of a flow with a key, by one read. A key without runs has the zero state.

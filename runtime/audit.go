@@ -77,7 +77,7 @@ func (c *Client) auditedCall(
 
 // auditEntry is an entry for an action on the run, or on one of its nodes.
 func (r *RunRef) auditEntry(action string, node string) fabrictype.AuditEntry {
-	e := fabrictype.AuditEntry{Actor: r.client.actorName(), Action: action, Name: r.flow + "/" + r.id}
+	e := fabrictype.AuditEntry{Actor: r.client.actorName(), Action: action, Name: r.at.Flow + "/" + r.at.ID}
 	if node != "" {
 		e.Name += "/" + node
 	}

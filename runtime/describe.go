@@ -65,7 +65,7 @@ func (r *RunRef) Describe(ctx context.Context, opts ...DescribeOptions) (*RunDes
 
 // reader reads the run.
 func (r *RunRef) reader() *runview.Reader {
-	return &runview.Reader{Session: r.client.session, Run: r.at()}
+	return &runview.Reader{Session: r.client.session, Run: r.at}
 }
 
 // DescribeNode returns the state of one node as Describe does, with its attempts, and with its input and result if

@@ -81,7 +81,7 @@ func (r *RunRef) planFork(ctx context.Context, fork *ForkOptions, opts []StartOp
 	if !config.StartAt.IsZero() || config.Key != nil || config.signal != nil {
 		return nil, invalid("Fork cannot be combined with StartAt, WithSignal, WithKey, WithThrottle and WithDebounce")
 	}
-	nodes, err := c.submitter.ReadNodes(ctx, r.flowID, r.partition)
+	nodes, err := c.submitter.ReadNodes(ctx, r.at.FlowID, r.at.Partition)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (r *RunRef) planFork(ctx context.Context, fork *ForkOptions, opts []StartOp
 	if err != nil {
 		return nil, err
 	}
-	return plan, plan.Keep(r.id, kept, results, nodes.Reasons(skips))
+	return plan, plan.Keep(r.at.ID, kept, results, nodes.Reasons(skips))
 }
 
 // forkValues checks the values that a fork is given: by the schemas of the catalogue, or by the Go types of the flow's
@@ -151,7 +151,7 @@ func (r *RunRef) forkValues(ctx context.Context, graph *flowgraph.Graph, fork *F
 	if _, returns := fork.Results[graph.Return]; fork.Input == nil && !returns {
 		return v, nil
 	}
-	published, err := r.client.namedFlow(ctx, r.flow)
+	published, err := r.client.namedFlow(ctx, r.at.Flow)
 	switch {
 	case errors.Is(err, enginecore.ErrFlowNotPublished), errors.Is(err, ErrInvalid): // or has another codec by now
 		return v, nil
@@ -205,7 +205,7 @@ func (r *RunRef) forkPlan(d *runview.Description, config startConfig, input []by
 	if err != nil {
 		return nil, err
 	}
-	WithTag(tagForkedFrom, r.id).start(&config)
+	WithTag(tagForkedFrom, r.at.ID).start(&config)
 	faults := []error{config.CheckID()}
 	if err := config.ResolveTags(compiled); err != nil {
 		faults = append(faults, invalid("%w", err))
@@ -232,5 +232,5 @@ func (r *RunRef) Forks(ctx context.Context) iter.Seq2[fabrictype.Run, error] {
 	if err := r.ready(ctx); err != nil {
 		return func(yield func(fabrictype.Run, error) bool) { yield(fabrictype.Run{}, err) }
 	}
-	return r.client.Runs(ctx, RunQuery{Flow: r.flow, Tags: map[string]string{tagForkedFrom: r.id}})
+	return r.client.Runs(ctx, RunQuery{Flow: r.at.Flow, Tags: map[string]string{tagForkedFrom: r.at.ID}})
 }

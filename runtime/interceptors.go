@@ -71,7 +71,7 @@ func (r *RunRef) isIntercepted() bool { return r != nil && r.fault == nil && r.c
 func (r *RunRef) intercept(
 	ctx context.Context, o interceptor.Operation, node string, do func(context.Context, *RunRef) error,
 ) error {
-	call := interceptor.ClientCall{Operation: o, Flow: r.flow, Run: r.id, Node: node}
+	call := interceptor.ClientCall{Operation: o, Flow: r.at.Flow, Run: r.at.ID, Node: node}
 	return r.client.intercept(ctx, call, func(ctx context.Context) error { return do(ctx, r.plain()) })
 }
 

@@ -118,8 +118,8 @@ type SentinelConfig struct {
 // settings are the fields of a config with defaults by which a session is connected.
 func (c OpenConfig) settings(link *enginelink.Link) engineurl.Settings {
 	return engineurl.Settings{
-		Prefix: c.Prefix, Partitions: c.Partitions, ReplaceForeignLibrary: c.ReplaceForeignLibrary, MustExist: c.MustExist,
-		MaxWatches: c.MaxWatches, Secret: givenSecret(c.WaitpointSecret),
+		Prefix: c.Prefix, Partitions: c.Partitions, ReplaceForeignLibrary: c.ReplaceForeignLibrary,
+		MustExist: c.MustExist, MaxWatches: c.MaxWatches, Secret: givenSecret(c.WaitpointSecret),
 		Credentials: c.Credentials, SentinelCredentials: c.Sentinel.Credentials,
 		ReplicationTimeout: cmp.Or(c.Replication.Timeout, defaultReplicationTimeout),
 		Guest:              engine.GuestOf(c.Backend), Link: link,

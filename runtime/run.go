@@ -106,8 +106,8 @@ func Attach[In, Out any](ref *RunRef, def *flow.Definition[In, Out]) (*Run[Out],
 	if err := errors.Join(ref.made(), checkDefinition(def)); err != nil {
 		return nil, fmt.Errorf("attach to run: %w", err)
 	}
-	if def.Name() != ref.flow {
-		return nil, fmt.Errorf("attach to run %s of flow %s: the definition is of flow %s", ref.id, ref.flow,
+	if def.Name() != ref.at.Flow {
+		return nil, fmt.Errorf("attach to run %s of flow %s: the definition is of flow %s", ref.at.ID, ref.at.Flow,
 			def.Name())
 	}
 	if _, err := ref.client.compiled.Get(def); err != nil { // a fork reads the compiled definition
@@ -157,20 +157,20 @@ func (r *Run[Out]) Result(ctx context.Context) (Out, error) {
 	if err := r.ready(ctx); err != nil {
 		return zero, err
 	}
-	reply, err := r.client.submitter.AwaitResult(ctx, r.flow, r.id, r.flowID, r.partition)
+	reply, err := r.client.submitter.AwaitResult(ctx, r.at.Flow, r.at.ID, r.at.FlowID, r.at.Partition)
 	if err != nil {
 		return zero, err
 	}
 	if reply.Outcome != "success" {
-		return zero, newRunError(submit.ReadRunFailure(ctx, r.client.session, r.flow, r.id, r.flowID, r.partition,
-			reply))
+		failure := submit.ReadRunFailure(ctx, r.client.session, r.at.Flow, r.at.ID, r.at.FlowID, r.at.Partition, reply)
+		return zero, newRunError(failure)
 	}
 	if reply.ResultSkipped {
-		return zero, fmt.Errorf("run %s of flow %s: %w", r.id, r.flow, engine.ErrNoResult)
+		return zero, fmt.Errorf("run %s of flow %s: %w", r.at.ID, r.at.Flow, engine.ErrNoResult)
 	}
 	out, err := r.decode(reply.Result)
 	if err != nil {
-		return zero, fmt.Errorf("run %s of flow %s: result: %w", r.id, r.flow, err)
+		return zero, fmt.Errorf("run %s of flow %s: result: %w", r.at.ID, r.at.Flow, err)
 	}
 	return out, nil
 }

@@ -51,7 +51,7 @@ func (r *RunRef) cancel(ctx context.Context, policy, reason string, opts []Actio
 			return r.errorf("cancel", err)
 		}
 	}
-	if err := runcontrol.Cancel(ctx, r.client.session, r.at(), policy, reason, by.actor); err != nil {
+	if err := runcontrol.Cancel(ctx, r.client.session, r.at, policy, reason, by.actor); err != nil {
 		return r.errorf("cancel", err)
 	}
 	return nil
@@ -80,7 +80,7 @@ func (r *RunRef) CancelNode(ctx context.Context, node, reason string, opts ...Ac
 	if err = errors.Join(err, engine.CheckReason(reason)); err != nil {
 		return r.errorf(doing, err)
 	}
-	err = runcontrol.CancelNode(ctx, r.client.session, core, r.at(), node, reason, by.actor)
+	err = runcontrol.CancelNode(ctx, r.client.session, core, r.at, node, reason, by.actor)
 	if err != nil {
 		return r.errorf(doing, err)
 	}
@@ -103,7 +103,7 @@ func (r *RunRef) Pause(ctx context.Context, reason string, opts ...ActionOption)
 	by, err := r.client.actionOf(opts)
 	err = errors.Join(err, engine.CheckReason(reason))
 	if err == nil {
-		err = runcontrol.Pause(ctx, r.client.session, r.at(), reason, by.actor)
+		err = runcontrol.Pause(ctx, r.client.session, r.at, reason, by.actor)
 	}
 	if err != nil {
 		return r.errorf("pause", err)
@@ -124,7 +124,7 @@ func (r *RunRef) Resume(ctx context.Context, opts ...ActionOption) error {
 	}
 	by, err := r.client.actionOf(opts)
 	if err == nil {
-		err = runcontrol.Resume(ctx, r.client.session, r.at(), by.actor)
+		err = runcontrol.Resume(ctx, r.client.session, r.at, by.actor)
 	}
 	if err != nil {
 		return r.errorf("resume", err)
@@ -186,14 +186,14 @@ func (r *RunRef) setPriority(ctx context.Context, node string, priority int) err
 	}
 	var id enginecore.ExecutionID
 	if node != "" {
-		if id, err = r.client.session.ExecutionID(ctx, r.at(), node); err != nil {
+		if id, err = r.client.session.ExecutionID(ctx, r.at, node); err != nil {
 			return err
 		}
 	}
 	entry := r.auditEntry(auditlink.SetPriority, node)
 	entry.Detail = strconv.Itoa(priority)
 	return r.client.audited(ctx, entry, func(ctx context.Context) error {
-		return runcontrol.SetPriority(ctx, r.client.session, core, r.at(), id, priority)
+		return runcontrol.SetPriority(ctx, r.client.session, core, r.at, id, priority)
 	})
 }
 
@@ -228,7 +228,7 @@ func (r *RunRef) rerun(ctx context.Context, scope fabrictype.RerunScope, by acti
 	if _, err := library(ctx, r.client, "reruns"); err != nil {
 		return err
 	}
-	return r.client.submitter.Rerun(ctx, r.at(), submit.ScopeOf(scope), by.actor, by.request)
+	return r.client.submitter.Rerun(ctx, r.at, submit.ScopeOf(scope), by.actor, by.request)
 }
 
 // Purge deletes a run that is over, with everything that belongs to it: nodes, results, events, its own budgets and its
@@ -263,7 +263,7 @@ func (r *RunRef) purge(ctx context.Context, closedAt time.Time) error {
 		return err
 	}
 	return r.client.audited(ctx, r.auditEntry(auditlink.PurgeRun, ""), func(ctx context.Context) error {
-		return r.client.submitter.Purge(ctx, r.flow, r.id, r.flowID, r.partition, closedAt)
+		return r.client.submitter.Purge(ctx, r.at.Flow, r.at.ID, r.at.FlowID, r.at.Partition, closedAt)
 	})
 }
 
@@ -297,7 +297,7 @@ func (r *RunRef) moveStart(ctx context.Context, t time.Time) error {
 	entry := r.auditEntry(auditlink.MoveStart, "")
 	entry.Detail = "to " + t.UTC().Format(time.RFC3339Nano)
 	return r.client.audited(ctx, entry, func(ctx context.Context) error {
-		return runcontrol.MoveStart(ctx, core, r.at(), t)
+		return runcontrol.MoveStart(ctx, core, r.at, t)
 	})
 }
 
@@ -357,7 +357,7 @@ func (r *RunRef) moveTimer(
 		entry.Detail = "to " + to.UTC().Format(time.RFC3339Nano)
 	}
 	err = r.client.audited(ctx, entry, func(ctx context.Context) error {
-		return runcontrol.MoveTimer(ctx, r.client.session, store, r.at(), node, to, r.client.actorName())
+		return runcontrol.MoveTimer(ctx, r.client.session, store, r.at, node, to, r.client.actorName())
 	})
 	if err != nil {
 		return r.errorf(doing, err)

@@ -2,11 +2,9 @@ package runtime
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
-	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
@@ -17,20 +15,19 @@ import (
 // The error of every call wraps ErrInvalid when the id is not valid, enginecore.ErrClosed when the client or the engine
 // is closed, and, unless its comment states otherwise, ErrNotFound when the run does not exist.
 type RunRef struct {
-	client    *Client
-	flow, id  string
-	flowID    enginecore.FlowID
-	partition keyspace.Partition
-	fault     error // the error of every call; nil for a usable reference
+	client *Client
+	at     engine.Run
+	fault  error // the error of every call; nil for a usable reference
 }
 
 // Run returns a reference to a run of a flow. It sends nothing, and the run need not exist: an invalid client or id is
 // reported by the first call on the reference.
 func (c *Client) Run(flowName, runID string) *RunRef {
-	r := &RunRef{client: c, flow: flowName, id: runID}
 	at, err := c.locate(flowName, runID)
-	r.flowID, r.partition, r.fault = at.FlowID, at.Partition, err
-	return r
+	if err != nil {
+		at = engine.Run{Flow: flowName, ID: runID}
+	}
+	return &RunRef{client: c, at: at, fault: err}
 }
 
 // locate finds where a run lives.
@@ -39,11 +36,6 @@ func (c *Client) locate(flowName, runID string) (engine.Run, error) {
 		return engine.Run{}, err
 	}
 	return submit.LocateRun(c.session, flowName, runID)
-}
-
-// at identifies the run to the rooms of the engine.
-func (r *RunRef) at() engine.Run {
-	return engine.Run{Flow: r.flow, ID: r.id, FlowID: r.flowID, Partition: r.partition}
 }
 
 var errUnmadeRun = invalid("the run was not made by Start, Attach or Client.Run")
@@ -72,7 +64,7 @@ func (r *RunRef) FlowName() string {
 	if r == nil {
 		return ""
 	}
-	return r.flow
+	return r.at.Flow
 }
 
 // ID returns the run's id, which is unique within namespace and flow.
@@ -80,7 +72,7 @@ func (r *RunRef) ID() string {
 	if r == nil {
 		return ""
 	}
-	return r.id
+	return r.at.ID
 }
 
 // FlowID returns the id by which the engine knows the run; empty when the run's id is not valid.
@@ -88,10 +80,10 @@ func (r *RunRef) FlowID() enginecore.FlowID {
 	if r == nil {
 		return ""
 	}
-	return r.flowID
+	return r.at.FlowID
 }
 
 // errorf returns err with the operation on the run: "cancel run r of flow f: err".
 func (r *RunRef) errorf(doing string, err error) error {
-	return fmt.Errorf("%s run %s of flow %s: %w", doing, r.id, r.flow, err)
+	return r.at.Errorf(doing, err)
 }

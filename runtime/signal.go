@@ -131,7 +131,7 @@ func (r *RunRef) SignalWait(ctx context.Context, w WaitName, s Signal) (fabricty
 	var result fabrictype.SignalResult
 	var err error
 	if actor := r.client.actor; actor != "" {
-		result, err = answer.Audited(ctx, r.client.session, actor, r.flow, r.id, w.Node, &signal, send)
+		result, err = answer.Audited(ctx, r.client.session, actor, r.at.Flow, r.at.ID, w.Node, &signal, send)
 	} else {
 		result, err = send(ctx)
 	}
@@ -146,7 +146,7 @@ func (r *RunRef) signalWait(ctx context.Context, w WaitName, s answer.Signal) (f
 	if err != nil {
 		return fabrictype.SignalResult{}, err
 	}
-	return r.client.answers.SendToNode(ctx, r.client.session, store, r.at(), w.Node, w.Step, s)
+	return r.client.answers.SendToNode(ctx, r.client.session, store, r.at, w.Node, w.Step, s)
 }
 
 // WithSignal delivers a signal to a wait of the run, and starts the run if none exists with the id of WithID: both in
@@ -205,6 +205,6 @@ func startOrSignal[Out any](
 	if err != nil {
 		return nil, fmt.Errorf("signal %q to %s of run %s of flow %s: %w", s.Name, w, plan.Run, plan.Flow, err)
 	}
-	ref := &RunRef{client: c, flow: plan.Flow, id: plan.Run, flowID: plan.FlowID, partition: plan.Partition}
+	ref := &RunRef{client: c, at: plan.Located()}
 	return &Run[Out]{RunRef: ref, decode: decode, existed: existed, signalled: &result}, nil
 }

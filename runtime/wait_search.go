@@ -155,7 +155,7 @@ func (r *RunRef) ReceivedSignals(ctx context.Context, w Waitpoint) iter.Seq2[fab
 			fail(err)
 			return
 		}
-		for signal, err := range waitlist.Received(ctx, r.client.session, index, r.at(), w.Wait) {
+		for signal, err := range waitlist.Received(ctx, r.client.session, index, r.at, w.Wait) {
 			if err != nil {
 				fail(err)
 				return

@@ -38,7 +38,7 @@ func (r *RunRef) waitpoints(ctx context.Context, closed bool) ([]Waitpoint, erro
 	if err := r.ready(ctx); err != nil {
 		return nil, err
 	}
-	found, err := waitlist.OfRun(ctx, r.client.session, r.at(), closed)
+	found, err := waitlist.OfRun(ctx, r.client.session, r.at, closed)
 	if err != nil {
 		return nil, r.errorf("waitpoints of", engine.RunFault(err))
 	}
@@ -97,7 +97,7 @@ func (r *RunRef) endWait(ctx context.Context, w Waitpoint, end answer.End) error
 		return r.errorf("end a wait of", invalid("the waitpoint has no id: use one that Waitpoints returned"))
 	}
 	end.Actor = r.client.actorName()
-	if err := r.client.answers.End(ctx, r.client.session, r.at(), w.Wait, end); err != nil {
+	if err := r.client.answers.End(ctx, r.client.session, r.at, w.Wait, end); err != nil {
 		return fail(err)
 	}
 	return nil

@@ -1,4 +1,5 @@
-// Package describe has the bounds of descriptions of runs, and makes attempts of nodes from the events of a run.
+// Package describe has the bounds of descriptions of runs, and makes their parts: values from stored bytes, and
+// attempts of nodes from the events of a run.
 package describe
 
 // Bounds of a description.

@@ -79,7 +79,8 @@ func CheckPriority(priority int) error {
 // SetPriority changes the priority of a node of a run, or of all its nodes and child runs if node is empty. Its error
 // wraps [engine.ErrRunNotFound], [engine.ErrRunOver], [engine.ErrUnknownNode] or [engine.ErrNodeOver].
 func SetPriority(
-	ctx context.Context, s *engine.Session, core engine.Library, r engine.Run, node enginecore.ExecutionID, priority int,
+	ctx context.Context, s *engine.Session, core engine.Library, r engine.Run, node enginecore.ExecutionID,
+	priority int,
 ) error {
 	return engine.NodeFault(admission.SetPriority(ctx, s, core, enginerpc.SetPriorityCall{
 		Partition: r.Partition, FlowID: r.FlowID, ExecutionID: node, Priority: int64(priority),

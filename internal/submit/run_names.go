@@ -60,3 +60,8 @@ func LocateRun(s *engine.Session, flow, run string) (engine.Run, error) {
 	partition, err := s.Core.FlowPartition(id)
 	return engine.Run{Flow: flow, ID: run, FlowID: id, Partition: partition}, err
 }
+
+// Located returns where the engine keeps the run of the plan.
+func (p *RunPlan) Located() engine.Run {
+	return engine.Run{Flow: p.Flow, ID: p.Run, FlowID: p.FlowID, Partition: p.Partition}
+}

@@ -1,4 +1,4 @@
-package runtime
+package keeper_test
 
 import (
 	"context"
@@ -15,14 +15,15 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/keeper"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // testKeeper returns a keeper of an engine in this process with four partitions.
-func testKeeper(t *testing.T) *Keeper {
-	e, err := Open(t.Context(), "embedded:", OpenConfig{Partitions: 4, Logger: slog.New(slog.DiscardHandler)})
+func testKeeper(t *testing.T) *runtime.Keeper {
+	e, err := runtime.Open(t.Context(), "embedded:", runtime.OpenConfig{Partitions: 4, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
-	k, err := NewKeeper(e, KeeperConfig{})
+	k, err := runtime.NewKeeper(e, runtime.KeeperConfig{})
 	require.NoError(t, err)
 	return k
 }
@@ -31,7 +32,7 @@ func testKeeper(t *testing.T) *Keeper {
 func TestKeeperPanicIsContained(t *testing.T) {
 	t.Parallel()
 	k := testKeeper(t)
-	r := k.keeper.Loops[0]
+	r := keeper.Of(k.Internal()).Loops[0]
 	step, bad := r.Step, keyspace.Partition{Family: keyspace.FlowFamily, Index: 2}
 	var panics atomic.Int64
 	served := make([]atomic.Int64, 4)
@@ -64,7 +65,7 @@ func TestKeeperPanicIsContained(t *testing.T) {
 	require.EqualValues(t, 2, tasks["lease_expiry"].Panics)
 	require.GreaterOrEqual(t, tasks["lease_expiry"].Errors, int64(2))
 	require.Zero(t, tasks["quota"].Panics)
-	report, err := k.keeper.RunTask(t.Context(), "lease_expiry")
+	report, err := keeper.Of(k.Internal()).RunTask(t.Context(), "lease_expiry")
 	require.NoError(t, err)
 	require.Equal(t, 4, report.Partitions)
 }
@@ -73,11 +74,11 @@ func TestKeeperPanicIsContained(t *testing.T) {
 func TestRunTask_ContinuesAfterAFault(t *testing.T) {
 	t.Parallel()
 	k := testKeeper(t)
-	client := k.keeper.Session.Client
+	client := keeper.Of(k.Internal()).Session.Client
 	p := keyspace.Partition{Family: keyspace.FlowFamily, Index: 1}
 	// An index of the wrong type: nothing can be done in this partition.
-	require.NoError(t, client.Do(t.Context(), client.B().Set().Key(k.keeper.Session.Core.Keys().IndexLeaseExpiry(p)).Value("x").Build()).Error())
-	report, err := k.keeper.RunTask(t.Context(), "lease_expiry")
+	require.NoError(t, client.Do(t.Context(), client.B().Set().Key(keeper.Of(k.Internal()).Session.Core.Keys().IndexLeaseExpiry(p)).Value("x").Build()).Error())
+	report, err := keeper.Of(k.Internal()).RunTask(t.Context(), "lease_expiry")
 	require.ErrorContains(t, err, "lease_expiry in partition {fp:1}")
 	require.Equal(t, 1, report.Remaining)
 	require.Equal(t, 4, report.Steps)
@@ -184,7 +185,7 @@ func TestPartitionTimerOfFailures(t *testing.T) {
 func TestKeeperWhoseStepsFailIsNotReady(t *testing.T) {
 	t.Parallel()
 	k := testKeeper(t)
-	r := k.keeper.Loops[0]
+	r := keeper.Of(k.Internal()).Loops[0]
 	step := r.Step
 	var failing, sound atomic.Bool
 	r.Step = func(ctx context.Context, partitions []keyspace.Partition, only engine.TaskID) []keeper.StepResult {

@@ -1,4 +1,4 @@
-package runtime
+package keeper_test
 
 import (
 	"context"
@@ -94,7 +94,7 @@ func TestPartitionTimerCountsFromTheAnswer(t *testing.T) {
 			return []keeper.StepResult{{Now: engine_, ReceivedAt: time.Now().Add(-work), Next: next}}
 		}
 		r.Timer.Due(time.Now())
-		k.keeper.Step(t.Context(), r, []keyspace.Partition{p})
+		keeper.Of(k.Internal()).Step(t.Context(), r, []keyspace.Partition{p})
 		if next > work { // the message that came during the work is due before
 			due, _ := r.Timer.Due(time.Now())
 			require.Empty(t, due)
@@ -126,7 +126,7 @@ func TestPartitionTimerSeparatesAnswers(t *testing.T) {
 		return results
 	}
 	asked, _ := l.Timer.Due(heard)
-	k.keeper.Step(t.Context(), l, asked)
+	keeper.Of(k.Internal()).Step(t.Context(), l, asked)
 	for _, p := range list {
 		l.Timer.NoteDue(p, last.Add(time.Second))
 	}
