@@ -188,7 +188,9 @@ func (a *Activity[In, Out]) Invoke(ctx context.Context, input []byte) ([]byte, e
 func (a *Activity[In, Out]) DecodeInput(input []byte) (In, error) {
 	var in In
 	if err := a.Codec().Decode(input, &in); err != nil {
-		return in, &activityspec.DecodeError{Activity: a.Name(), Type: a.InputType().String(), Codec: a.Codec().Name(), Err: err}
+		return in, &activityspec.DecodeError{
+			Activity: a.Name(), Type: a.InputType().String(), Codec: a.Codec().Name(), Err: err,
+		}
 	}
 	return in, nil
 }
@@ -198,7 +200,9 @@ func (a *Activity[In, Out]) DecodeInput(input []byte) (In, error) {
 func (a *Activity[In, Out]) EncodeOutput(out Out) ([]byte, error) {
 	output, err := a.Codec().Encode(out)
 	if err != nil {
-		return nil, &activityspec.EncodeError{Activity: a.Name(), Type: a.OutputType().String(), Codec: a.Codec().Name(), Err: err}
+		return nil, &activityspec.EncodeError{
+			Activity: a.Name(), Type: a.OutputType().String(), Codec: a.Codec().Name(), Err: err,
+		}
 	}
 	return output, nil
 }

@@ -60,7 +60,8 @@ func Go[T any](ctx context.Context, name string, fn func(context.Context) (T, er
 	return f
 }
 
-var errStepExited = Category(errors.New("the function ended its goroutine (runtime.Goexit)"), activityspec.CategoryPanic)
+var errStepExited = Category(errors.New("the function ended its goroutine (runtime.Goexit)"),
+	activityspec.CategoryPanic)
 
 // panicOf returns a panic with the place where it was raised.
 func panicOf(r any) *activitycontext.Panic {

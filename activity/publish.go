@@ -37,8 +37,8 @@ func Publish(ctx context.Context, key string, value any) error {
 	case err != nil:
 		return NonRetryable(fmt.Errorf("%w %q of type %T: %w", activityspec.ErrLiveValue, key, value, err))
 	case len(data) > maxLiveValue:
-		return NonRetryable(fmt.Errorf("%w %q: it has %d bytes, at most %d are allowed", activityspec.ErrLiveValue, key, len(data),
-			maxLiveValue))
+		return NonRetryable(fmt.Errorf("%w %q: it has %d bytes, at most %d are allowed", activityspec.ErrLiveValue, key,
+			len(data), maxLiveValue))
 	}
 	if err := context.Cause(ctx); err != nil {
 		return err

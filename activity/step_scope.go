@@ -87,7 +87,8 @@ func checkWait(ctx context.Context, steps activitycontext.Steps) error {
 	if scope := stepScopeOf(ctx, steps); scope.depth == 0 && !scope.isLeft() {
 		return nil
 	}
-	return NonRetryable(fmt.Errorf("%w: a wait ends the run of the activity's function, so it must be outside of steps", activityspec.ErrInStep))
+	return NonRetryable(fmt.Errorf("%w: a wait ends the run of the activity's function, so it must be outside of steps",
+		activityspec.ErrInStep))
 }
 
 // withinStep calls the function of a step. stepsOnStack counts its frames.

@@ -6,8 +6,8 @@ import (
 )
 
 // BulkAction is the action of a bulk job on each run. Its kinds are:
-//   - "cancel" cancels runs that are not over, as RunRef.Cancel does, and "cancel_pending" the nodes of them that do not
-//     run, as RunRef.CancelPending does, both with Reason.
+//   - "cancel" cancels runs that are not over, as RunRef.Cancel does, and "cancel_pending" the nodes of them that do
+//     not run, as RunRef.CancelPending does, both with Reason.
 //   - "rerun" runs the nodes of Scope again, in runs that are over, as RunRef.Rerun does.
 //   - "purge" deletes runs that are over, as RunRef.Purge does.
 //   - "pause" keeps nodes of runs that are not over from starting, as RunRef.Pause does, with Reason; "resume" ends the

@@ -37,7 +37,9 @@ func ExampleRunRef_Describe() {
 	for _, n := range d.Nodes {
 		fmt.Printf("%s: %s: %s\n", n.Name, n.Waiting.Reason, n.Waiting)
 	}
-	// Output: here: lane_paused: lane default is paused: maintenance; resume lane default with flowfabric lane resume
-	// or LaneRef.Resume there: lane_paused: lane default is paused: maintenance; resume lane default with flowfabric
-	// lane resume or LaneRef.Resume loud: upstreams: waits for here report: upstreams: waits for loud, there
+	// Output:
+	// here: lane_paused: lane default is paused: maintenance; resume lane default with flowfabric lane resume or LaneRef.Resume
+	// there: lane_paused: lane default is paused: maintenance; resume lane default with flowfabric lane resume or LaneRef.Resume
+	// loud: upstreams: waits for here
+	// report: upstreams: waits for loud, there
 }

@@ -90,8 +90,8 @@ func (w *Worker) NextGranted(ctx context.Context, grant enginecore.Grant) (*Task
 		return nil, fmt.Errorf("next task: %w", err)
 	}
 	if grant.Instance != w.Instance() {
-		return nil, fmt.Errorf("next task: %w: the grant is for instance %.80q, this is %q", enginecore.ErrNoGrant, grant.Instance,
-			w.Instance())
+		return nil, fmt.Errorf("next task: %w: the grant is for instance %.80q, this is %q", enginecore.ErrNoGrant,
+			grant.Instance, w.Instance())
 	}
 	inner, err := w.worker.NextGranted(ctx, grant)
 	if err != nil {

@@ -34,9 +34,9 @@ func Open(ctx context.Context, client *runtime.Client) iter.Seq2[*runtime.RunDes
 // describePages yields the pages of one run. A run that was purged has none.
 func describePages(ctx context.Context, run *runtime.RunRef, yield func(*runtime.RunDescription, error) bool) bool {
 	for cursor := ""; ; {
-		d, err := run.Describe(
-			ctx, runtime.DescribeOptions{Values: true, ValueBytes: describe.MaxValueBytes, Cursor: cursor, Nodes: describe.MaxPage},
-		)
+		d, err := run.Describe(ctx, runtime.DescribeOptions{
+			Values: true, ValueBytes: describe.MaxValueBytes, Cursor: cursor, Nodes: describe.MaxPage,
+		})
 		if errors.Is(err, runtime.ErrNotFound) {
 			return true
 		}

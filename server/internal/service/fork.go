@@ -59,7 +59,9 @@ func (s *Service) ExportRun(ctx context.Context, in *httpapi.RunInput) iter.Seq2
 func (s *Service) pagesOf(ctx context.Context, run *runtime.RunRef) iter.Seq2[*runtime.RunDescription, error] {
 	return func(yield func(*runtime.RunDescription, error) bool) {
 		for cursor := ""; ; {
-			d, err := s.describe(ctx, run, runtime.DescribeOptions{Values: true, ValueBytes: describe.MaxValueBytes, Cursor: cursor, Nodes: describe.MaxPage})
+			d, err := s.describe(ctx, run, runtime.DescribeOptions{
+				Values: true, ValueBytes: describe.MaxValueBytes, Cursor: cursor, Nodes: describe.MaxPage,
+			})
 			if !yield(d, err) || err != nil {
 				return
 			}
