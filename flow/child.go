@@ -25,7 +25,8 @@ func Map[I, O, In, Out any](
 	if f == nil || f.b == nil {
 		return Ref[[]O]{}
 	}
-	return refTo[[]O](f.b, f.b.mapNode(name, handlerOf(a), items, flowgraph.MapSpec{MaxItems: flowgraph.MaxItems}, opts))
+	spec := flowgraph.MapSpec{MaxItems: flowgraph.MaxItems}
+	return refTo[[]O](f.b, f.b.mapNode(name, handlerOf(a), items, spec, opts))
 }
 
 // MapOutcomes is like Map and tolerates failed items: it runs all of them, and its result contains the outcome of each.

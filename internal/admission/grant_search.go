@@ -246,7 +246,8 @@ func (s *grantSearch) tryGrant(
 ) (enginecore.Grant, bool, error) {
 	if !s.knowsActivity(x) {
 		if !s.native {
-			return enginecore.Grant{}, false, nil // workers of other programs, which this engine does not know, may run it
+			// Workers of other programs, which this engine does not know, may run it.
+			return enginecore.Grant{}, false, nil
 		}
 		return enginecore.Grant{}, false, s.block(ctx, x, blockedByRoute,
 			fmt.Sprintf("no running worker knows activity %q", x.record["execution_kind"]))

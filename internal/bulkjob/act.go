@@ -90,7 +90,8 @@ func (a *actor) act(ctx context.Context, run enginerpc.Run) error {
 	case "purge":
 		return a.submitter.Purge(ctx, run.FlowName, run.RunID, run.FlowID, p, time.Time{})
 	case "pause":
-		return runcontrol.Pause(ctx, a.session, engine.Run{FlowID: run.FlowID, Partition: p}, action.Reason, a.spec.Actor)
+		paused := engine.Run{FlowID: run.FlowID, Partition: p}
+		return runcontrol.Pause(ctx, a.session, paused, action.Reason, a.spec.Actor)
 	case "resume":
 		return runcontrol.Resume(ctx, a.session, engine.Run{FlowID: run.FlowID, Partition: p}, a.spec.Actor)
 	case "priority":

@@ -236,8 +236,8 @@ func (r *Record) finish(serial int64, flowName string, existed bool, cause error
 	return true
 }
 
-// recheck returns when a keeper has to work on the schedule; zero is never. A waiting fire is checked after the patience
-// without a message, at once if the record is urgent.
+// recheck returns when a keeper has to work on the schedule; zero is never. A waiting fire is checked after the
+// patience without a message, at once if the record is urgent.
 func (r *Record) recheck(patience time.Duration) time.Time {
 	if i := r.starting(); i >= 0 {
 		return UnixTime(r.State.Waiting[i].StartBefore + 1)

@@ -85,7 +85,9 @@ func (h *Hub) close() {
 // connections. The hub calls subscribed whenever all channels have become subscribed, and after it dropped messages
 // because too many were queued: messages may have been lost before that call. subscribed and the callback for messages
 // are called one at a time; they must not block and must not call the hub.
-func (h *Hub) Listen(ctx context.Context, channels []string, subscribed func(), received func(channel, message string)) {
+func (h *Hub) Listen(
+	ctx context.Context, channels []string, subscribed func(), received func(channel, message string),
+) {
 	l := &listener{channels: channels, subscribed: subscribed, received: received}
 	h.join(l)
 	select {

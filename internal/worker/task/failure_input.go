@@ -27,7 +27,8 @@ func (t *Task) addFailures(ctx context.Context, input flowgraph.Expr, results ma
 			continue
 		}
 		value, err := json.Marshal(flow.Failure{
-			Node: first.Node, Outcome: fabrictype.Outcome(first.Outcome), Category: first.Category, Reason: first.Reason,
+			Node: first.Node, Outcome: fabrictype.Outcome(first.Outcome),
+			Category: first.Category, Reason: first.Reason,
 			Details: child.DetailsOf(first.Details), MayStillRun: first.Unreleased,
 		})
 		if err != nil {
