@@ -32,7 +32,7 @@ type RunFailure struct {
 	Omitted                int
 }
 
-// NodeFailure is how one node of a run ended that did not succeed; NodeFailure describes the fields.
+// NodeFailure is how one node of a run ended that did not succeed; runtime.NodeFailure describes the fields.
 type NodeFailure struct {
 	Node, Outcome    string
 	Category, Reason string

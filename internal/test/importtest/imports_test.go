@@ -193,7 +193,7 @@ var mayImport = map[string][]string{
 	"internal/fleet":    {"enginecore", "fabrictype", "internal/engine", "internal/enginerpc", "internal/submit"},
 	"internal/startplan": {
 		"internal/keyspace",
-		"enginecore", "internal/contractcheck", "internal/engine", "internal/enginerpc", "internal/flowgraph",
+		"fabrictype", "internal/contractcheck", "internal/engine", "internal/enginerpc", "internal/flowgraph",
 		"internal/submit",
 	},
 	"internal/waitlist": {

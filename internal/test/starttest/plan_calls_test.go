@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -69,7 +70,7 @@ func TestPlan_HasTheSentCalls(t *testing.T) {
 	})
 }
 
-func names(calls []runtime.PlannedCall) []string {
+func names(calls []fabrictype.PlannedCall) []string {
 	list := make([]string, len(calls))
 	for i, call := range calls {
 		list[i] = call.Function
