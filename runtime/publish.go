@@ -44,13 +44,9 @@ func (c *Client) Publish(ctx context.Context, flows ...Publication) error {
 		return fmt.Errorf("publish: %w", err)
 	}
 	var faults []error
-	entries := make([]catalogue.Entry, len(flows))
-	for i, p := range publicationsOf(flows) {
-		var err error
-		if entries[i], err = catalogue.NewEntry(p); err != nil {
-			faults = append(faults, fmt.Errorf("publish: item %d: %w", i+1, err))
-		}
-	}
+	entries := entriesOf(flows, func(item int, err error) {
+		faults = append(faults, fmt.Errorf("publish: item %d: %w", item, err))
+	})
 	if len(faults) > 0 {
 		return errors.Join(faults...)
 	}
@@ -76,11 +72,14 @@ func (f *FlowRef) Withdraw(ctx context.Context) error {
 	return nil
 }
 
-// publicationsOf returns publications in the form of the catalogue.
-func publicationsOf(flows []Publication) []catalogue.Publication {
-	list := make([]catalogue.Publication, len(flows))
+// entriesOf returns the entries of publications, and calls fault with the number of each that has none, from 1 on.
+func entriesOf(flows []Publication, fault func(item int, err error)) []catalogue.Entry {
+	entries := make([]catalogue.Entry, len(flows))
 	for i, p := range flows {
-		list[i] = catalogue.Publication{Flow: p.Flow, OmitSchemas: p.OmitSchemas, By: p.By}
+		var err error
+		if entries[i], err = catalogue.NewEntry(p.Flow, p.OmitSchemas, p.By); err != nil {
+			fault(i+1, err)
+		}
 	}
-	return list
+	return entries
 }

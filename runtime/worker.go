@@ -44,8 +44,8 @@ func NewWorker(e *Engine, config WorkerConfig) (*Worker, error) {
 		if _, err := e.session.Library("the catalogue of flows"); err != nil {
 			return nil, fmt.Errorf("worker: Publish: %w", err)
 		}
-		flows := publicationsOf(config.Publish)
-		made.publish = func(ctx context.Context) { catalogue.PublishAll(ctx, e.session, flows) }
+		entries := entriesOf(config.Publish, func(int, error) {}) // without a fault: the config was checked
+		made.publish = func(ctx context.Context) { catalogue.PublishAll(ctx, e.session, entries) }
 	}
 	if config.OnRunFailed != nil {
 		call := func(ctx context.Context, f *submit.RunFailure) error { return config.OnRunFailed(ctx, newRunError(f)) }

@@ -17,7 +17,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
-	"github.com/flowfabric/flowfabric-go/internal/catalogue"
 	"github.com/flowfabric/flowfabric-go/internal/engine/transport"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/worker"
@@ -199,11 +198,7 @@ func (c WorkerConfig) check(in string) error {
 			fault("TaskKinds: %w", err)
 		}
 	}
-	for i, p := range publicationsOf(c.Publish) {
-		if _, err := catalogue.NewEntry(p); err != nil {
-			fault("Publish: item %d: %w", i+1, err)
-		}
-	}
+	entriesOf(c.Publish, func(item int, err error) { fault("Publish: item %d: %w", item, err) })
 	if c.ManualRenewal && len(c.TaskKinds) == 0 {
 		fault("ManualRenewal: there are no TaskKinds, whose tasks could be renewed")
 	}

@@ -34,15 +34,6 @@ type Definition interface {
 	Internal() flowgraph.Handle
 }
 
-// Publication is a flow with how it is published.
-type Publication struct {
-	Flow Definition
-	// OmitSchemas leaves out the schemas of input and result.
-	OmitSchemas bool
-	// By names the program or person that publishes.
-	By string
-}
-
 // About has the fields of an entry that lists show, as they are stored.
 type About struct {
 	Doc        string `json:"doc,omitempty"`
@@ -55,17 +46,18 @@ type About struct {
 // Entry is a flow ready to be published.
 type Entry struct{ call enginerpc.PublishFlowCall }
 
-// NewEntry returns the entry of a publication. Its error wraps [engine.ErrInvalid] or [engine.ErrTooLarge].
-func NewEntry(p Publication) (Entry, error) {
-	graph, err := graphOf(p.Flow)
+// NewEntry returns the entry of a flow. It leaves out the schemas of input and result if omitSchemas is set; by names
+// the program or person that publishes. Its error wraps [engine.ErrInvalid] or [engine.ErrTooLarge].
+func NewEntry(def Definition, omitSchemas bool, by string) (Entry, error) {
+	graph, err := graphOf(def)
 	if err != nil {
 		return Entry{}, err
 	}
 	fail := func(err error) (Entry, error) { return Entry{}, fmt.Errorf("flow %s: %w", graph.Name, err) }
-	if err := engine.CheckText("actor", p.By, engine.MaxActor); err != nil {
+	if err := engine.CheckText("actor", by, engine.MaxActor); err != nil {
 		return fail(err)
 	}
-	call := enginerpc.PublishFlowCall{FlowName: graph.Name, GraphHash: p.Flow.Hash(), Actor: p.By}
+	call := enginerpc.PublishFlowCall{FlowName: graph.Name, GraphHash: def.Hash(), Actor: by}
 	if call.Definition, err = submit.EncodeDefinition(graph); err != nil {
 		return fail(err)
 	}
@@ -73,16 +65,16 @@ func NewEntry(p Publication) (Entry, error) {
 		return fail(fmt.Errorf("%w: its definition has %d bytes, at most %d are published", engine.ErrTooLarge,
 			len(call.Definition), maxPublished))
 	}
-	if !p.OmitSchemas && graph.Codec == (activity.JSON{}).Name() {
-		if call.InputSchema, err = schemaOf("input", p.Flow.InputType()); err != nil {
+	if !omitSchemas && graph.Codec == (activity.JSON{}).Name() {
+		if call.InputSchema, err = schemaOf("input", def.InputType()); err != nil {
 			return fail(err)
 		}
-		if call.ResultSchema, err = schemaOf("result", p.Flow.OutputType()); err != nil {
+		if call.ResultSchema, err = schemaOf("result", def.OutputType()); err != nil {
 			return fail(err)
 		}
 	}
 	call.About, err = json.Marshal(About{
-		graph.Description, graph.Codec, p.Flow.InputType().String(), p.Flow.OutputType().String(), len(graph.Nodes),
+		graph.Description, graph.Codec, def.InputType().String(), def.OutputType().String(), len(graph.Nodes),
 	})
 	if err != nil {
 		return fail(err)
@@ -144,14 +136,11 @@ func (e Entry) Publish(ctx context.Context, s *engine.Session) error {
 const publishPause = 15 * time.Second
 
 // PublishAll publishes flows for a worker until all are published or ctx ends.
-func PublishAll(ctx context.Context, s *engine.Session, flows []Publication) {
-	for _, p := range flows {
-		entry, err := NewEntry(p)
-		if err != nil {
-			continue // the worker was refused with it
-		}
+func PublishAll(ctx context.Context, s *engine.Session, entries []Entry) {
+	for _, entry := range entries {
 		for ctx.Err() == nil {
-			if err = entry.Publish(ctx, s); err == nil || errors.Is(err, enginecore.ErrClosed) {
+			err := entry.Publish(ctx, s)
+			if err == nil || errors.Is(err, enginecore.ErrClosed) {
 				break
 			}
 			if ctx.Err() == nil {
