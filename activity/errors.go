@@ -9,8 +9,9 @@ import (
 )
 
 // ErrInvalid matches, by errors.Is, the errors returned by Err of an activity, and the errors of calls within a
-// function whose arguments cannot be used: an amount, a dimension of no budget or a live value; a name under which
-// another call has not returned; a wait or a sleep within the function of a step. The latter are not retried.
+// function that it makes wrongly: with an amount, a live value or a dimension of no budget that cannot be used; under a
+// name whose former call has not returned; or a wait or a sleep within the function of a step. An attempt that returns
+// an error about a name or a step is not retried.
 var ErrInvalid = activityspec.ErrInvalid
 
 // declarationError is the error returned by Err of an activity. It matches ErrInvalid.
