@@ -309,7 +309,7 @@ func (s *stage) rowCommand(words []string) []string {
 	if words[0] == "HEAD" {
 		at = headColumns[words[2]]
 	} else {
-		at.at += 46 + 93*(ordinals[node]-1)
+		at.at += rowread.RunHeadBytes + rowread.NodeRowBytes*(ordinals[node]-1)
 	}
 	bytes := []byte(words[3])
 	if at.bytes <= 8 {

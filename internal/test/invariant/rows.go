@@ -66,7 +66,7 @@ func (r *row) flag(mask int) bool { return r.flags&mask != 0 }
 func readRows(key, text string) (*runHead, string) {
 	b := []byte(text)
 	if len(b) < rowread.RunHeadBytes || b[0] != rowread.RunHeadForm {
-		return nil, "has no header of form 1"
+		return nil, fmt.Sprint("has no header of form ", rowread.RunHeadForm)
 	}
 	stored := rowread.ReadRunHead(b)
 	h := &runHead{

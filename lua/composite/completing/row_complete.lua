@@ -5,6 +5,7 @@
 local ROW_BYTES, PLAIN = node_row.BYTES, run_head.PLAIN
 -- Bytes of the header before the flags, and up to the end of the number of open nodes, which follows them.
 local FLAGS, BEHIND_OPEN = run_head.FLAGS_AT - 1, run_head.CREATED_AT - 1
+local ORIGIN_AT, WATCHED_AT = run_head.ORIGIN_AT, run_head.WATCHED_AT
 local COUNTED_ACTIVE, COUNTED_WAITING = row.COUNTED_ACTIVE, row.COUNTED_WAITING
 
 -- Maximum number of bytes between two rows that are written again unchanged: that takes less time than another command.
@@ -234,7 +235,8 @@ function row_complete.commit(c, completion)
   local text = succeed(c, flow, bytes, open, node, done, successors, string.sub(execution_id, 1, -5), result, behind)
   if node.attempt_timeout then call.leave(c, 'ZREM', key.index_attempt_timeout(c), execution_id) end
   if open == 1 then
-    text = text .. '\n' .. graph.close_plain(c, flow.id, flow, graph_store.result(flow.graph) == ordinal and result or nil)
+    text = text .. '\n' .. graph.close_plain(c, flow.id, flow, graph_store.result(flow.graph) == ordinal and result or nil,
+      string.sub(bytes, ORIGIN_AT, WATCHED_AT))
   end
   event_log.push(c, flow.id, flow.events_key, text)
   return true
