@@ -46,7 +46,7 @@ type Session struct {
 	Quiet     bool // see enginelink.Link
 	Namespace keyspace.Namespace
 	// Origin is the name of the process in the engine: messages about the ends of runs go to the channel of that name.
-	Origin  string
+	Origin    string
 	Secrets   *keyring
 	Keep      flowgraph.Keep
 	Logger    *slog.Logger
