@@ -17,8 +17,8 @@ var idleCounts = []int{0, 16, 64}
 
 const idleWaits = 500
 
-// idleClients measures what clients that wait for nothing, but have waited before, cost the runs of others. Each has
-// connections of its own.
+// idleClients measures the cost that clients which have waited before, and wait for nothing now, add to the runs of
+// others. Each has connections of its own.
 func idleClients(ctx context.Context, s settings) (figures []figure, err error) {
 	def, err := chain(1)
 	if err != nil {
@@ -58,7 +58,7 @@ func idleClients(ctx context.Context, s settings) (figures []figure, err error) 
 	return figures, nil
 }
 
-// besideIdle measures the runs of a client beside a number of idle ones. It also returns the CPU of the server for each
+// besideIdle measures the runs of a client while a number of others are idle. It also returns the CPU of the server for each
 // run (µs), 0 in this process.
 func besideIdle(
 	ctx context.Context, s settings, l *runtime.Local, def *flow.Definition[int, int], count int,

@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "363-872b1bbf30a93755"
+const build = "364-7ddae7d6f268e38d"

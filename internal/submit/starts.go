@@ -27,7 +27,7 @@ const (
 // starter submits runs to a backend that stores graphs. Runs of one flow and partition share calls.
 type starter struct {
 	store engine.Library
-	// ends receives the ends of the runs; nil for runs whose ends nobody receives.
+	// ends receives the ends of the runs; nil if no process is to receive them.
 	ends  *CompletionListener
 	batch batching.Batcher[StartKey, *RunPlan, startResult]
 }

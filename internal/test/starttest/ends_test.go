@@ -24,7 +24,7 @@ import (
 )
 
 // process opens the engine of a bench once more, as another process does. It waits for messages alone, and does not
-// look at runs from time to time: a wait whose message is not sent does not end.
+// read runs from time to time: a wait whose message is not sent does not end.
 func process(t *testing.T, b *enginetest.Bench) *enginetest.Bench {
 	t.Helper()
 	link := &enginelink.Link{Quiet: true}
@@ -384,7 +384,7 @@ func TestEnds_OfProcessesThatDied(t *testing.T) {
 	})
 }
 
-// Waits whose connection breaks look at their runs when it is there again.
+// Waits whose connection breaks read the states of their runs when it is there again.
 func TestEnds_AcrossBrokenConnections(t *testing.T) {
 	t.Parallel()
 	testserver.SideBySide(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) {

@@ -9,7 +9,7 @@ local BEFORE_WATCHED = run_head.WATCHED_AT - 1
 -- Maximum number of processes that mark a run. The waits of further ones read its state from time to time.
 local MAX_WATCHERS = 1024
 
--- Returns the origin that a call contains, or that of no process. Returns nil and the error reply when it is invalid.
+-- Returns the origin that a call contains, or the origin that names no process. Returns nil and the error reply when it is invalid.
 function run_watch.parse_origin(origin)
   if not is_set(origin) then return row.NO_ORIGIN end
   if #origin == ORIGIN_BYTES then return origin end
