@@ -18,7 +18,7 @@
 //
 //	-- @function ff_claim_execution
 //	-- @summary  one sentence or more; required
-//	-- @flags    readonly | repeatable | derives | fence | operator | intake, any of them
+//	-- @flags    readonly | repeatable | derives | fence | operator | intake | positional, any of them
 //	-- @go       ClaimExecution                  name of the Go call, where the rule below does not do
 //	-- @tag      execution_id                    what gives the hash tag, where the rule below does not do
 //	-- @key      core   exec.core                a key: role, template, optional bindings and `optional`

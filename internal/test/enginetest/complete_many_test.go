@@ -19,24 +19,24 @@ import (
 )
 
 // completions is a call that completes leased nodes, and claims the same number.
-func (g *graph) completions(names ...string) enginerpc.CompleteManyCall {
-	call := enginerpc.CompleteManyCall{Partition: g.p, ClaimRequest: enginerpc.ClaimRequest{
+func (g *graph) completions(names ...string) enginerpc.WorkCall {
+	call := enginerpc.WorkCall{Partition: g.p, ClaimRequest: enginerpc.ClaimRequest{
 		LaneID: g.lane, WorkerID: "w", WorkerInstanceID: "w1", ClaimID: uuid.NewString(), Count: int64(len(names)),
 		LeaseTTL: time.Hour, Kinds: "\n" + groupKind + "\n",
 	}}
 	for _, name := range names {
 		x := g.leases[name]
-		call.Completions = append(call.Completions, enginerpc.CompleteManyCompletion{
-			ExecutionID: x.ExecutionID, LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, AttemptID: x.AttemptID,
+		call.Completions = append(call.Completions, enginerpc.WorkCompletion{
+			ExecutionID: x.ExecutionID, LeaseID: x.LeaseID, Attempt: enginerpc.AttemptText(x.LeaseID, x.LeaseEpoch, x.AttemptID),
 			Result: []byte("result of " + name),
 		})
 	}
 	return call
 }
 
-func (g *graph) completeMany(call enginerpc.CompleteManyCall) (outcomes []string, nodes map[string]enginerpc.ClaimedExecution) {
+func (g *graph) completeMany(call enginerpc.WorkCall) (outcomes []string, nodes map[string]enginerpc.ClaimedExecution) {
 	g.t.Helper()
-	reply, err := g.e.CompleteMany(g.ctx, call)
+	reply, err := g.e.Work(g.ctx, call)
 	require.NoError(g.t, err)
 	nodes = make(map[string]enginerpc.ClaimedExecution)
 	for _, x := range reply.Executions {
@@ -47,7 +47,7 @@ func (g *graph) completeMany(call enginerpc.CompleteManyCall) (outcomes []string
 
 // TestCompleteMany completes several nodes with one call. The refusal of one does not affect the others, a repeated
 // call returns the same leases, and a node downstream of all of them gets all their results.
-func TestCompleteMany(t *testing.T) {
+func TestWork(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		g := newGraph(t, b)
@@ -94,7 +94,7 @@ func TestCompleteMany_Bounds(t *testing.T) {
 		for len(call.Completions) <= 64 {
 			call.Completions = append(call.Completions, call.Completions[0])
 		}
-		_, err := g.e.CompleteMany(g.ctx, call)
+		_, err := g.e.Work(g.ctx, call)
 		require.ErrorIs(t, err, errorcode.InvalidInput)
 		assert.Equal(t, "active", g.core("a")["lifecycle_phase"])
 	})
