@@ -133,7 +133,8 @@
 // KEYS or ARGV than its header needs is refused with invalid_input before the function runs; when a number is missing,
 // the refusal names it. An omittable argument is one that a program always sends, but whose absence the function itself
 // detects. Of a group, A.<name> is a list of tables and A.<name>_count the raw count; without a count that the
-// arguments cover the list is nil.
+// arguments cover the list is nil. A function with the flag positional gets the lists KEYS and ARGV themselves, since
+// making tables of many groups would take longer than its work.
 //
 // A function that adds new work or new data has the flag intake: a server whose memory is full (maxmemory) refuses it.
 // Any other function that writes is registered with allow-oom, since calls that finish work or free memory have to work

@@ -45,7 +45,7 @@ func (g *graph) completeMany(call enginerpc.WorkCall) (outcomes []string, nodes 
 	return strings.Fields(reply.Outcomes), nodes
 }
 
-// TestCompleteMany completes several nodes with one call. The refusal of one does not affect the others, a repeated
+// TestWork completes several nodes with one call. The refusal of one does not affect the others, a repeated
 // call returns the same leases, and a node downstream of all of them gets all their results.
 func TestWork(t *testing.T) {
 	t.Parallel()
@@ -83,8 +83,8 @@ func TestWork(t *testing.T) {
 	})
 }
 
-// TestCompleteMany_Bounds: a call with more completions than allowed is refused before anything is written.
-func TestCompleteMany_Bounds(t *testing.T) {
+// TestWork_Bounds: a call with more completions than allowed is refused before anything is written.
+func TestWork_Bounds(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		g := newGraph(t, b)
@@ -100,9 +100,9 @@ func TestCompleteMany_Bounds(t *testing.T) {
 	})
 }
 
-// TestCompleteMany_RepeatWithoutFirst repeats a call whose first try never arrived. Of the nodes that it makes ready, one is leased
+// TestWork_RepeatWithoutFirst repeats a call whose first try never arrived. Of the nodes that it makes ready, one is leased
 // with the completion itself and one after all completions; the worker gets both.
-func TestCompleteMany_RepeatWithoutFirst(t *testing.T) {
+func TestWork_RepeatWithoutFirst(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		g := newGraph(t, b)
@@ -139,10 +139,10 @@ func beside(t *testing.T, b *enginetest.Bench, others ...*graph) *graph {
 	}
 }
 
-// TestCompleteMany_SeveralPartitions completes nodes of runs in several partitions with one call: plain nodes, and one
+// TestWork_SeveralPartitions completes nodes of runs in several partitions with one call: plain nodes, and one
 // that decides a join. A single server has all partitions: it leases the next nodes, and a repeated call returns the
 // same leases. A server of a cluster refuses nodes of other partitions without effect on the others.
-func TestCompleteMany_SeveralPartitions(t *testing.T) {
+func TestWork_SeveralPartitions(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		one := newGraph(t, b)
