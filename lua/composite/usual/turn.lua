@@ -1,7 +1,7 @@
 -- The data of one call of the usual path: the worker that calls, the executions that the call leases to it, and for each partition
 -- the changes that are written together.
 
--- Creates it. `request`: what the worker requests, see claim_request. It also is the list of a handoff (see handoff.new), so that
+-- Creates it. `request`: the request of the worker, see claim_request. It also is the list of a handoff (see handoff.new), so that
 -- general functions lease to the same worker.
 function turn.new(c, request)
   local x, now = handoff.new(request), row_bytes.time(c.now)

@@ -42,7 +42,7 @@ local function may_pass(x, run, node, urgent)
   return claim_order.may_pass(x.c, x.request, { created_at = run.created, priority = node.priority_number }, urgent)
 end
 
--- Appends a lease to those of the call. Returns the row of the node.
+-- Appends a lease to the leases of the call. Returns the row of the node.
 local function add_lease(x, here, execution_id, node, description, lease_id)
   local leased, n, e = x.leased, #x.leased + 1, here.entered_count
   leased[n] = description
@@ -74,7 +74,7 @@ function usual_lease.hand_on(x, here, run, execution_id, node, name, result)
 end
 
 -- Leases an execution of a plain run that waits in the lane for its first attempt. The worker knows its activity, no budget is
--- used up, and limits have room. Reports whether it did: the general functions handle any other execution, and those of a large
+-- used up, and limits have room. Reports whether it did: the general functions handle any other execution, and nodes of a large
 -- run, because a claim may take so many of them that it is better to write them together.
 function usual_lease.take(x, execution_id)
   local stem = string.sub(execution_id, 1, -5)
