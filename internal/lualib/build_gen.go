@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "363-c12e5077c054e17c"
+const build = "364-b9fdbbe200398aaf"
