@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "364-7ddae7d6f268e38d"
+const build = "365-65aed4be28c74a66"

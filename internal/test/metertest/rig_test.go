@@ -187,14 +187,14 @@ func (r *rig) exchange(slots int) {
 	}
 	r.held = nil
 	for group := range slices.Chunk(ended, maxCompletions) {
-		call := enginerpc.CompleteManyCall{Partition: r.partition(group[0]), ClaimRequest: r.claim(slots)}
+		call := enginerpc.WorkCall{Partition: r.partition(group[0]), ClaimRequest: r.claim(slots)}
 		for _, x := range group {
-			call.Completions = append(call.Completions, enginerpc.CompleteManyCompletion{
-				ExecutionID: x.ExecutionID, LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, AttemptID: x.AttemptID,
-				Result: result,
+			call.Completions = append(call.Completions, enginerpc.WorkCompletion{
+				ExecutionID: x.ExecutionID, LeaseID: x.LeaseID,
+				Attempt: enginerpc.AttemptText(x.LeaseID, x.LeaseEpoch, x.AttemptID), Result: result,
 			})
 		}
-		reply, err := r.core.CompleteMany(r.ctx, call)
+		reply, err := r.core.Work(r.ctx, call)
 		require.NoError(r.t, err)
 		for _, outcome := range strings.Fields(reply.Outcomes) {
 			require.Equal(r.t, "OK", outcome)
