@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "364-b9fdbbe200398aaf"
+const build = "365-65aed4be28c74a66"
