@@ -71,6 +71,7 @@ func admission(ctx context.Context, s settings) (figures []figure, err error) {
 	}
 	each := func(i int, of func(stats) float64) float64 { return of(used[i]) / runs[i] }
 	commands := func(s stats) float64 { return float64(s.commands) }
+	calls := func(s stats) float64 { return float64(s.calls) }
 	micros := func(s stats) float64 { return float64(s.cpu.Microseconds()) }
 	free := runs[0] / took[0]
 	for i, way := range ways {
@@ -83,6 +84,7 @@ func admission(ctx context.Context, s settings) (figures []figure, err error) {
 			continue // an engine in this process does not count
 		}
 		figures = append(figures, figure{way.name + " commands", "/run", each(i, commands)},
+			figure{way.name + " calls", "/run", each(i, calls)},
 			figure{way.name + " server CPU", "µs/run", each(i, micros)})
 		if i > 0 {
 			figures = append(figures,
