@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "364-ebf52b0cb8f6c7d1"
+const build = "365-dd3dfa278d3ca2d4"
