@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "365-dd3dfa278d3ca2d4"
+const build = "366-d63885b4f70fe958"
