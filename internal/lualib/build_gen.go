@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "364-b9fdbbe200398aaf"
+const build = "366-d63885b4f70fe958"

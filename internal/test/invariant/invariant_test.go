@@ -19,6 +19,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -261,6 +262,8 @@ func (s *stage) expand(word string) string {
 		return keys.FlowTags(p, place.FlowID)
 	case "nodes":
 		return keys.FlowNodes(p, place.FlowID)
+	case "watchers":
+		return keys.FlowWatchers(p, place.FlowID)
 	case "more":
 		return keys.FlowMore(p, place.FlowID)
 	case "results":
@@ -300,7 +303,7 @@ var rowColumns = map[string]column{
 	"worker": {53, 4}, "lease": {57, 36},
 }
 
-var headColumns = map[string]column{"form": {0, 1}, "flags": {3, 1}, "open": {4, 4}, "created": {8, 6}, "graph": {14, 2}}
+var headColumns = map[string]column{"form": {0, 1}, "flags": {3, 1}, "open": {4, 4}, "created": {8, 6}, "graph": {14, 2}, "watched": {54, 1}}
 
 // rowCommand makes a command of ROW <node> <column> <number>, or of HEAD <run> <column> <number>.
 func (s *stage) rowCommand(words []string) []string {
@@ -309,7 +312,7 @@ func (s *stage) rowCommand(words []string) []string {
 	if words[0] == "HEAD" {
 		at = headColumns[words[2]]
 	} else {
-		at.at += 46 + 93*(ordinals[node]-1)
+		at.at += rowread.RunHeadBytes + rowread.NodeRowBytes*(ordinals[node]-1)
 	}
 	bytes := []byte(words[3])
 	if at.bytes <= 8 {

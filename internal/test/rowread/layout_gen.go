@@ -7,10 +7,10 @@ import (
 )
 
 // RunHeadBytes is the length of a RunHead.
-const RunHeadBytes = 46
+const RunHeadBytes = 55
 
 // RunHeadForm is the value of this column.
-const RunHeadForm = 1
+const RunHeadForm = 2
 
 // Bits of the column flags of a RunHead.
 const (
@@ -45,6 +45,10 @@ type RunHead struct {
 	Created int64
 	// Graph: hash of the graph, in hex
 	Graph string
+	// Origin: origin of the process that started the run and receives its end; 8 times `-` is none
+	Origin string
+	// Watched: 1 if other processes have waited for its end
+	Watched int
 }
 
 // RunHeadColumns has where columns are: how many bytes come before one, and how many it has.
@@ -55,6 +59,8 @@ var RunHeadColumns = map[string][2]int{
 	"open":    {4, 4},
 	"created": {8, 6},
 	"graph":   {14, 32},
+	"origin":  {46, 8},
+	"watched": {54, 1},
 }
 
 // ReadRunHead reads one from the beginning of bytes that have at least its length.
@@ -66,6 +72,8 @@ func ReadRunHead(b []byte) RunHead {
 		Open:    int64(binary.LittleEndian.Uint32(b[4:8])),
 		Created: time48(b[8:14]),
 		Graph:   string(b[14:46]),
+		Origin:  string(b[46:54]),
+		Watched: int(b[54:55][0]),
 	}
 }
 
@@ -77,6 +85,8 @@ func (r RunHead) Append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(r.Open))
 	b = appendTime48(b, r.Created)
 	b = append(b, r.Graph...)
+	b = append(b, r.Origin...)
+	b = append(b, byte(r.Watched))
 	return b
 }
 

@@ -5,7 +5,7 @@
 -- their place, from 1 on: both contain the place of the row.
 
 -- @row      run_head  The header of the rows of a run
--- @column   form      byte      =1 form of the string
+-- @column   form      byte      =2 form of the string
 -- @column   count     short     number of nodes
 -- @column   flags     flags     properties of the run
 -- @bit      flags     extended  nodes or edges have been added by the contract's calls
@@ -19,9 +19,12 @@
 -- @column   open      long      number of nodes that have not ended; not kept up to date in small plain runs
 -- @column   created   time      creation of the run
 -- @column   graph     text(32)  hash of the graph, in hex
+-- @column   origin    text(8)   origin of the process that started the run and receives its end; 8 times `-` is none
+-- @column   watched   byte      1 if other processes have waited for its end
 -- @piece    state     count flags open created..graph
 -- @piece    standing  flags open
 -- @piece    identity  created graph
+-- @piece    waiters   origin watched
 
 -- @row      node_row  The row of a node
 -- @beside   run ordinal was
@@ -71,6 +74,7 @@
 
 local HEAD_BYTES, ROW_BYTES = run_head.BYTES, node_row.BYTES
 
+row.NO_ORIGIN = '--------'
 row.NO_ATTEMPT = 65535
 row.NO_LEASE = '------------------------------------'
 -- Stored in place of a lease whose id has another length than this library's ids.
@@ -143,10 +147,10 @@ row.SMALL_RUN = SMALL_RUN
 local TERMINAL = 4
 
 -- Creates a run in memory. `at` is the place of the partition (see call.open), false where only a key of the run is known.
-local function new_run(at, prefix, tag, id, nodes_key, count, flags, open, created, graph_hash)
+local function new_run(at, prefix, tag, id, nodes_key, count, flags, open, created, graph_hash, origin, watched)
   return {
     at = at, prefix = prefix, tag = tag, id = id, key = nodes_key, stem = tag .. ':' .. string.sub(id, 1, 32), count = count,
-    flags = flags, open = open, created = created, graph = graph_hash, rows = {}, dirty = {},
+    flags = flags, open = open, created = created, graph = graph_hash, origin = origin, watched = watched, rows = {}, dirty = {},
   }
 end
 
@@ -167,8 +171,11 @@ local function load_run(at, prefix, tag, id, nodes_key)
   local bytes = redis.call('GETRANGE', nodes_key, '0', row.LAST_OF_FIRST_READ)
   if #bytes < HEAD_BYTES then return nil end
   local head = run_head.read(bytes, 1)
-  if head.form ~= run_head.FORM then error('rows of an unknown form: ' .. nodes_key) end
-  local run = new_run(at, prefix, tag, id, nodes_key, head.count, head.flags, head.open, head.created, head.graph)
+  if head.form ~= run_head.FORM then
+    error('rows of form ' .. head.form .. ', but this library reads form ' .. run_head.FORM .. ': ' .. nodes_key)
+  end
+  local run = new_run(at, prefix, tag, id, nodes_key, head.count, head.flags, head.open, head.created, head.graph, head.origin,
+    head.watched)
   run.bytes = bytes
   if run.count <= SMALL_RUN and run.flags % 16 == run_head.PLAIN then run.open = nil end
   return run
@@ -211,14 +218,14 @@ function row.is_loaded(flow_id) return runs[flow_id] ~= nil end
 
 -- Returns the header of the text that the runs of a graph are copies of.
 function row.first_head(count, graph_hash)
-  return run_head.pack({ count = count, flags = 0, open = count, created = 0, graph = graph_hash })
+  return run_head.pack({ count = count, flags = 0, open = count, created = 0, graph = graph_hash, origin = row.NO_ORIGIN, watched = 0 })
 end
 
 -- Creates a run with the initial rows of its nodes: `initial`, or, when that is nil, a copy of the text at `rows_key`. The call's
--- changes to them are written when it ends. `behind`: the bytes after the rows, "" for none.
-function row.create(c, flow_id, count, graph_hash, initial, rows_key, flags, behind)
+-- changes to them are written when it ends. `behind`: the bytes after the rows, "" for none. `origin`: see run_watch.
+function row.create(c, flow_id, count, graph_hash, initial, rows_key, flags, behind, origin)
   local nodes_key = key.flow_nodes(c, flow_id)
-  local run = new_run(c.at, c.at.prefix, c.at.tag, flow_id, nodes_key, count, flags, count, c.now, graph_hash)
+  local run = new_run(c.at, c.at.prefix, c.at.tag, flow_id, nodes_key, count, flags, count, c.now, graph_hash, origin, 0)
   local head = run_head.pack(run)
   if initial then
     run.bytes = head .. initial .. behind
