@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "365-65aed4be28c74a66"
+const build = "366-d63885b4f70fe958"
