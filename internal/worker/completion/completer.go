@@ -110,8 +110,11 @@ func (c *Completer) complete(l *lease.Lease, result []byte, slots int) Report {
 // tooLargeTogether returns the failure of an item of a map whose result makes the results of the items too large
 // together; nil for other errors.
 func tooLargeTogether(err error) error {
-	var refusal *enginecore.Error
-	if !errors.As(err, &refusal) || refusal.Code != errorcode.ResultsTooLarge {
+	if err == nil {
+		return nil
+	}
+	refusal, is := errors.AsType[*enginecore.Error](err)
+	if !is || refusal.Code != errorcode.ResultsTooLarge {
 		return nil
 	}
 	failure := fmt.Errorf(
