@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "366-d1a6893685c69e27"
+const build = "367-4abf4636cfadb920"
