@@ -47,7 +47,7 @@ type Session struct {
 	Namespace keyspace.Namespace
 	// Origin is the name of the process in the engine: messages about the ends of runs go to the channel of that name.
 	Origin string
-	// Ends are those of runs that the workers of the session have ended.
+	// Ends passes on the ends of runs that the workers of the session have ended.
 	Ends      Ends
 	Secrets   *keyring
 	Keep      flowgraph.Keep
