@@ -249,16 +249,11 @@ func (c *Client) Execution(ctx context.Context, id enginecore.ExecutionID) (Exec
 	if err != nil || e.Flow == "" {
 		return e, err
 	}
-	p, err := keyspace.PartitionOf(id)
-	if err != nil {
-		return Execution{}, err
-	}
-	named := []string{"flow_kind", "run_id"}
-	results, err := c.read(ctx, c.hmget(c.keys.FlowCore(p, e.Flow), named))
+	found, err := c.core.FlowFields(ctx, []enginecore.FlowID{e.Flow}, []string{"flow_kind", "run_id"})
 	if err != nil {
 		return Execution{}, of(err, "get", "execution", string(id))
 	}
-	r := hashrecord.Read(results[0], named)
+	r := found[e.Flow]
 	if r["run_id"] != "" { // a flow of another program has a kind as well
 		e.FlowName, e.Run = r["flow_kind"], r["run_id"]
 	}

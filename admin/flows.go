@@ -216,18 +216,29 @@ func (c *Client) Flow(ctx context.Context, id enginecore.FlowID) (FlowInfo, erro
 	if err != nil {
 		return FlowInfo{}, err
 	}
-	results, err := c.read(ctx, c.hmget(c.keys.FlowCore(p, id), flowFields),
-		c.client.B().Hgetall().Key(c.keys.FlowTags(p, id)).Build())
+	r, err := c.flow(ctx, id, flowFields)
 	if err != nil {
 		return FlowInfo{}, of(err, "describe", "flow", string(id))
 	}
-	r := hashrecord.Read(results[0], flowFields)
-	if r == nil {
-		return FlowInfo{}, of(enginecore.ErrFlowNotFound, "describe", "flow", string(id))
+	results, err := c.read(ctx, c.client.B().Hgetall().Key(c.keys.FlowTags(p, id)).Build())
+	if err != nil {
+		return FlowInfo{}, of(err, "describe", "flow", string(id))
 	}
 	info := flowOf(id, r)
-	info.Tags = tagsOf(results[1])
+	info.Tags = tagsOf(results[0])
 	return info, nil
+}
+
+// flow reads fields of a flow.
+func (c *Client) flow(ctx context.Context, id enginecore.FlowID, fields []string) (hashrecord.Record, error) {
+	found, err := c.core.FlowFields(ctx, []enginecore.FlowID{id}, fields)
+	if err != nil {
+		return nil, err
+	}
+	if found[id] == nil {
+		return nil, enginecore.ErrFlowNotFound
+	}
+	return found[id], nil
 }
 
 // Policies for cancelling a flow, which FlowCancel describes.
@@ -346,7 +357,7 @@ func (c *Client) alreadyCancelled(
 	ctx context.Context, p keyspace.Partition, id enginecore.FlowID, how FlowCancel,
 ) (FlowCancelled, error) {
 	fields := []string{"cancellation_policy", "flow_kind"}
-	r, err := c.one(ctx, c.keys.FlowCore(p, id), fields, enginecore.ErrFlowNotFound)
+	r, err := c.flow(ctx, id, fields)
 	if err != nil {
 		return FlowCancelled{}, err
 	}

@@ -353,22 +353,27 @@ func (c *Client) ListFlows(
 	if err != nil {
 		return nil, fmt.Errorf("list flows: %w", err)
 	}
-	commands := make([]rueidis.Completed, 0, 2*len(ids))
+	flows := make([]enginecore.FlowID, len(ids))
+	commands := make([]rueidis.Completed, len(ids))
 	for i, id := range ids {
-		commands = append(commands, c.hmget(c.keys.FlowCore(places[i], enginecore.FlowID(id)), flowFields),
-			c.client.B().Hgetall().Key(c.keys.FlowTags(places[i], enginecore.FlowID(id))).Build())
+		flows[i] = enginecore.FlowID(id)
+		commands[i] = c.client.B().Hgetall().Key(c.keys.FlowTags(places[i], flows[i])).Build()
+	}
+	found, err := c.core.FlowFields(ctx, flows, flowFields)
+	if err != nil {
+		return nil, fmt.Errorf("list flows: %w", err)
 	}
 	results, err := c.read(ctx, commands...)
 	if err != nil {
 		return nil, fmt.Errorf("list flows: %w", err)
 	}
 	page := &fabrictype.Page[FlowInfo]{Next: next}
-	for i, id := range ids {
-		r := hashrecord.Read(results[2*i], flowFields)
+	for i, id := range flows {
+		r := found[id]
 		if r == nil {
 			continue // it is gone
 		}
-		info, tags := flowOf(enginecore.FlowID(id), r), tagsOf(results[2*i+1])
+		info, tags := flowOf(id, r), tagsOf(results[i])
 		if q.WithTags || len(q.Tags) > 0 {
 			info.Tags = tags
 		}

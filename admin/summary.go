@@ -36,15 +36,14 @@ func (c *Client) FlowSummary(ctx context.Context, id enginecore.FlowID) (FlowSum
 	if err != nil {
 		return FlowSummary{}, err
 	}
-	results, err := c.read(ctx, c.hmget(c.keys.FlowCore(p, id), flowFields),
-		c.client.B().Hgetall().Key(c.keys.FlowSummary(p, id)).Build())
+	if _, err := c.flow(ctx, id, []string{"public_flow_state"}); err != nil {
+		return FlowSummary{}, of(err, "summarize", "flow", string(id))
+	}
+	results, err := c.read(ctx, c.client.B().Hgetall().Key(c.keys.FlowSummary(p, id)).Build())
 	if err != nil {
 		return FlowSummary{}, of(err, "summarize", "flow", string(id))
 	}
-	if hashrecord.Read(results[0], flowFields) == nil {
-		return FlowSummary{}, of(enginecore.ErrFlowNotFound, "summarize", "flow", string(id))
-	}
-	stored, err := results[1].AsStrMap()
+	stored, err := results[0].AsStrMap()
 	if err != nil {
 		return FlowSummary{}, of(enginerpc.ConnectError(err), "summarize", "flow", string(id))
 	}

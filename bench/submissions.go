@@ -9,6 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/runrecord"
 )
 
 // costBatch is how many runs the measured submission of several creates.
@@ -33,13 +34,14 @@ func newGraphHash() string { return strings.ReplaceAll(uuid.NewString(), "-", ""
 // costRuns creates runs of a graph that the partition has.
 func costRuns(p keyspace.Partition, hash string, count int) enginerpc.SubmitCall {
 	call := enginerpc.SubmitCall{
-		Partition: p, Graph: hash, GraphHash: "g", FlowName: "cost", Namespace: "bench",
+		Partition: p, Class: runrecord.Class{Graph: hash, GraphHash: "g", FlowName: "cost", Namespace: "bench"}.Encode(),
 		Runs: make([]enginerpc.SubmitRun, count),
 	}
 	for i := range call.Runs {
 		run := uuid.NewString()
 		call.Runs[i] = enginerpc.SubmitRun{
-			FlowID: keyspace.FlowIDFor("bench", "cost", run), RunID: run, InputHash: "i", Input: make([]byte, 256),
+			FlowID: keyspace.FlowIDFor("bench", "cost", run), Input: make([]byte, 256),
+			Record: runrecord.Record{RunID: run, InputHash: "i"}.Encode(),
 		}
 	}
 	return call

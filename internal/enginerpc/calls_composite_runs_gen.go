@@ -1190,6 +1190,54 @@ func (DescribeFlowCall) decode(r *fields) (out DescribeFlowReply) {
 	return out
 }
 
+// ReadFlowsCall holds the arguments of Conn.ReadFlows.
+type ReadFlowsCall struct {
+	// Partition is where the call works; its tag is part of every key.
+	Partition keyspace.Partition
+	Fields    string
+	Flows     []enginecore.FlowID
+}
+
+// ReadFlowsReply is the answer to ReadFlowsCall.
+type ReadFlowsReply struct {
+	// Status is StatusOK.
+	Status Status
+	Flows  []ReadFlow
+}
+
+// ReadFlows runs ffx2_read_flows. Returns fields of the records of flows of one partition. Missing
+// flows are left out.
+//
+// It only reads.
+func (conn *Conn) ReadFlows(ctx context.Context, c ReadFlowsCall) (ReadFlowsReply, error) {
+	return Do(ctx, conn, c)
+}
+
+func (ReadFlowsCall) info() callInfo {
+	return callInfo{name: "ffx2_read_flows", readOnly: true, repeatable: true, open: true}
+}
+
+func (c ReadFlowsCall) encode(w *wire) {
+	w.reserve(1, 1+len(c.Flows))
+	w.partition(c.Partition, keyspace.FlowFamily)
+	w.key(w.keys.ffxPartition(w.tag))
+	w.text(c.Fields)
+	for _, x := range c.Flows {
+		w.text(string(x))
+	}
+}
+
+func (ReadFlowsCall) decode(r *fields) (out ReadFlowsReply) {
+	out.Status = r.status
+	switch {
+	case r.status == StatusOK:
+		out.Flows = list(r, "flows", decodeReadFlow)
+	default:
+		r.unknownStatus()
+	}
+	return out
+}
+
 // FlowResultCall holds the arguments of Conn.FlowResult.
 type FlowResultCall struct {
 	// Partition is where the call works; its tag is part of every key.

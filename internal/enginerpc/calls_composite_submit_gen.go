@@ -14,20 +14,11 @@ import (
 type SubmitCall struct {
 	// Partition is where the call works; its tag is part of every key.
 	Partition keyspace.Partition
-	Graph     string
-	GraphHash string
-	FlowName  string
-	Namespace string
+	Class     []byte
 	// Deadline: optional.
 	Deadline time.Duration
 	// StartAt: optional.
 	StartAt time.Time
-	// CreatorIdentity: optional.
-	CreatorIdentity string
-	// Retention: optional.
-	Retention string
-	// Priority: optional.
-	Priority string
 	// Origin: optional.
 	Origin   string
 	Tags     []SubmitTag
@@ -37,7 +28,6 @@ type SubmitCall struct {
 	OwnTags  []SubmitOwnTag
 	Parents  []SubmitParent
 	Fires    []SubmitFire
-	Memos    []SubmitMemo
 	Signals  []SubmitSignal
 	Arrivals []SubmitArrival
 	Forks    []SubmitFork
@@ -53,12 +43,10 @@ type SubmitTag struct {
 
 // SubmitRun is an element of SubmitCall.Runs.
 type SubmitRun struct {
-	FlowID       enginecore.FlowID
-	RunID        string
-	InputHash    string
-	Input        []byte
-	TraceContext string
-	FairKey      string
+	FlowID  enginecore.FlowID
+	Record  []byte
+	Input   []byte
+	FairKey string
 }
 
 // SubmitLimit is an element of SubmitCall.Limits.
@@ -98,12 +86,6 @@ type SubmitFire struct {
 	Serial      int64
 	FireAt      time.Time
 	StartBefore time.Time
-}
-
-// SubmitMemo is an element of SubmitCall.Memos.
-type SubmitMemo struct {
-	Run  int64
-	Text []byte
 }
 
 // SubmitSignal is an element of SubmitCall.Signals.
@@ -165,34 +147,35 @@ type SubmitReply struct {
 	Signals  []SentSignal
 }
 
-// Submit runs ffx2_submit. Creates runs of one graph and makes their roots eligible. ffx_put_graph
-// stores the graph before; when the partition does not have it, nothing is written. The outcomes are
-// in the order of the runs: OK, ALREADY_SATISFIED, or why a run is not created, which does not affect
-// the others: `flow_purging`; `flow_id_conflict`, with the difference (graph, input, graph and input,
-// parent); `purged`, for a fire whose run was purged; `fire_too_late`, with the latest possible time
-// and the present one. A run's own tags replace the common tags; `own_tags`, `limits`, `budgets` and
-// `parents` name their run by its place, from 1, and limits their node by its ordinal. A run's own
-// budgets replace those in its graph. `retention` is how long runs are kept after their end (ms): one
-// time for all outcomes, or four, for success, failed, cancelled and expired; a negative or missing
-// time is for ever. Runs with a `fair_key` take turns with those of other keys in their lanes. With
-// `start_at`, no node of the runs is eligible before that time, from which their deadline counts. A
-// run that a schedule starts has its fire: a fire creates one run at most, also when that run has been
-// purged, and none after `start_before`. When a run has many roots, one call releases some: `more`
-// means that the same call again releases others. The keeper releases those that are left. With
-// `priority`, the run has that one, which its child runs inherit; the graph's nodes already have it. A
-// signal goes to a wait of its run as by ffx_signal_node, in the same step, also to an existing run,
-// whose graph and input are not compared then; `signals` contains its outcome, with the error's code.
-// A run with an arrival comes alone, in the partition of its key. Up to `at_once` runs of the key are
-// open; beyond that, `when_taken` decides: reject (`run_key_taken`, with the run id and flow id of one
-// of them), queue (it starts when its turn comes, or `run_key_full`), join (joined, with those ids),
-// or cancel, which cancels the oldest. Within `unique_for` after the first run of the key, others are
-// joined to it. A start beyond `starts` within `per` (ms), for each `starts/per` of its windows, is
-// deferred or `throttled`, with the time at which it could be. With `quiet`, the run starts that time
-// after the last call, or `at_most` after the first one: a later call is joined, and its input
-// replaces the run's input, or is added to it, up to `max_inputs` (`debounce_full`). The same
-// `call_id` counts once. A fork comes alone, too: its `kept` nodes, by their ordinals, have succeeded
-// with these results from the beginning, and its `skips` were skipped for these reasons, because their
-// child runs had no result. The process with the given origin receives the ends of the runs.
+// Submit runs ffx2_submit. Creates runs of one class and makes their roots eligible. ffx_put_graph
+// stores its graph before; when the partition does not have it, nothing is written. internal/runrecord
+// encodes the class and the records of the runs. The outcomes are in the order of the runs: OK,
+// ALREADY_SATISFIED, or why a run is not created, which does not affect the others: `flow_purging`;
+// `flow_id_conflict`, with the difference (graph, input, graph and input, parent); `purged`, for a
+// fire whose run was purged; `fire_too_late`, with the latest possible time and the present one. A
+// run's own tags replace the common tags; `own_tags`, `limits`, `budgets` and `parents` name their run
+// by its place, from 1, and limits their node by its ordinal. A run's own budgets replace those in its
+// graph. The retention of the class is how long runs are kept after their end (ms): one time for all
+// outcomes, or four, for success, failed, cancelled and expired; a negative or missing time is for
+// ever. Runs with a `fair_key` take turns with those of other keys in their lanes. With `start_at`, no
+// node of the runs is eligible before that time, from which their deadline counts. A run that a
+// schedule starts has its fire: a fire creates one run at most, also when that run has been purged,
+// and none after `start_before`. When a run has many roots, one call releases some: `more` means that
+// the same call again releases others. The keeper releases those that are left. The priority of the
+// class is inherited by child runs; the graph's nodes already have it. A signal goes to a wait of its
+// run as by ffx_signal_node, in the same step, also to an existing run, whose graph and input are not
+// compared then; `signals` contains its outcome, with the error's code. A run with an arrival comes
+// alone, in the partition of its key. Up to `at_once` runs of the key are open; beyond that,
+// `when_taken` decides: reject (`run_key_taken`, with the run id and flow id of one of them), queue
+// (it starts when its turn comes, or `run_key_full`), join (joined, with those ids), or cancel, which
+// cancels the oldest. Within `unique_for` after the first run of the key, others are joined to it. A
+// start beyond `starts` within `per` (ms), for each `starts/per` of its windows, is deferred or
+// `throttled`, with the time at which it could be. With `quiet`, the run starts that time after the
+// last call, or `at_most` after the first one: a later call is joined, and its input replaces the
+// run's input, or is added to it, up to `max_inputs` (`debounce_full`). The same `call_id` counts
+// once. A fork comes alone, too: its `kept` nodes, by their ordinals, have succeeded with these
+// results from the beginning, and its `skips` were skipped for these reasons, because their child runs
+// had no result. The process with the given origin receives the ends of the runs.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: errorcode.GraphUnknown, errorcode.FlowPurging, errorcode.FlowIDConflict,
@@ -207,18 +190,12 @@ func (SubmitCall) info() callInfo {
 }
 
 func (c SubmitCall) encode(w *wire) {
-	w.reserve(1, 23+2*len(c.Tags)+6*len(c.Runs)+4*len(c.Limits)+3*len(c.Budgets)+3*len(c.OwnTags)+3*len(c.Parents)+6*len(c.Fires)+2*len(c.Memos)+12*len(c.Signals)+12*len(c.Arrivals)+2*len(c.Forks)+2*len(c.Kept)+2*len(c.Skips))
+	w.reserve(1, 16+2*len(c.Tags)+4*len(c.Runs)+4*len(c.Limits)+3*len(c.Budgets)+3*len(c.OwnTags)+3*len(c.Parents)+6*len(c.Fires)+12*len(c.Signals)+12*len(c.Arrivals)+2*len(c.Forks)+2*len(c.Kept)+2*len(c.Skips))
 	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
-	w.text(c.Graph)
-	w.text(c.GraphHash)
-	w.text(c.FlowName)
-	w.text(c.Namespace)
+	w.bytes(c.Class)
 	w.optionalMillis(c.Deadline)
 	w.time(c.StartAt)
-	w.text(c.CreatorIdentity)
-	w.text(c.Retention)
-	w.text(c.Priority)
 	w.text(c.Origin)
 	w.int(int64(len(c.Tags)))
 	for i := range c.Tags {
@@ -230,10 +207,8 @@ func (c SubmitCall) encode(w *wire) {
 	for i := range c.Runs {
 		x := &c.Runs[i]
 		w.text(string(x.FlowID))
-		w.text(x.RunID)
-		w.text(x.InputHash)
+		w.bytes(x.Record)
 		w.bytes(x.Input)
-		w.text(x.TraceContext)
 		w.text(x.FairKey)
 	}
 	w.int(int64(len(c.Limits)))
@@ -274,12 +249,6 @@ func (c SubmitCall) encode(w *wire) {
 		w.int(x.Serial)
 		w.time(x.FireAt)
 		w.time(x.StartBefore)
-	}
-	w.int(int64(len(c.Memos)))
-	for i := range c.Memos {
-		x := &c.Memos[i]
-		w.int(x.Run)
-		w.bytes(x.Text)
 	}
 	w.int(int64(len(c.Signals)))
 	for i := range c.Signals {

@@ -854,6 +854,17 @@ func decodeDescribedNode(r *fields, out *DescribedNode) {
 	}
 }
 
+// ReadFlow is an element of replies or calls.
+type ReadFlow struct {
+	FlowID enginecore.FlowID
+	Values []Pair
+}
+
+func decodeReadFlow(r *fields, out *ReadFlow) {
+	out.FlowID = textValue[enginecore.FlowID](r, "flow_id")
+	out.Values = pairs(r, "values")
+}
+
 // ReadValue is an element of replies or calls.
 type ReadValue struct {
 	State string

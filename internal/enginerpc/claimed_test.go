@@ -1,6 +1,7 @@
 package enginerpc
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -41,7 +42,7 @@ func TestGraphCacheIsBounded(t *testing.T) {
 }
 
 const claimedHead = "{fp:7}:01234567-89ab-8def-8123-456789ab0002 lease-1 1700000030000 " +
-	"1700000000000 - 00112233445566778899aabbccddeeff 5 5 3 my flr u\nnt c"
+	"1700000000000 - 00112233445566778899aabbccddeeff 5 13 my fl\x01\x93\xa5r u\nn\xa0\xa3t c"
 
 func TestParseClaimed(t *testing.T) {
 	want := ClaimedExecution{
@@ -73,4 +74,11 @@ func TestParseClaimed_RefusesTruncatedReply(t *testing.T) {
 		var got ClaimedExecution
 		assert.NotEmpty(t, parseClaimed(claimedHead+text, &got), text)
 	}
+}
+
+func TestParseClaimed_RefusesNewerRecord(t *testing.T) {
+	var got ClaimedExecution
+	fault := parseClaimed(strings.Replace(claimedHead, "\x01", "\x02", 1), &got)
+	assert.Equal(t, "is of {fp:7}:01234567-89ab-8def-8123-456789ab0002 of flow my fl: "+
+		"the record of the run has version 2, this program reads version 1", fault)
 }

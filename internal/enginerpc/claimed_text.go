@@ -6,6 +6,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
+	"github.com/flowfabric/flowfabric-go/internal/runrecord"
 )
 
 // claimedReader takes the parts of the text that describes a claimed execution from its beginning. ok is false once a
@@ -56,8 +57,13 @@ func parseClaimed(text string, out *ClaimedExecution) string {
 	out.ExecutionID = enginecore.ExecutionID(r.word())
 	out.LeaseID, out.LeaseExpiresAt = enginecore.LeaseID(r.word()), r.time()
 	out.CreatedAt, out.DeadlineAt, out.Graph = r.time(), r.time(), r.word()
-	name, run, trace := r.number(), r.number(), r.number()
-	out.FlowName, out.RunID, out.TraceContext = r.bytes(name), r.bytes(run), r.bytes(trace)
+	name, size := r.number(), r.number()
+	out.FlowName = r.bytes(name)
+	record, err := runrecord.Decode(r.bytes(size))
+	if r.ok && err != nil {
+		return "is of " + string(out.ExecutionID) + " of flow " + out.FlowName + ": " + err.Error()
+	}
+	out.RunID, out.TraceContext = record.RunID, record.TraceContext
 	if rest, found := strings.CutPrefix(r.text, "a"); found {
 		r.text, out.Admission = rest, ofGraph
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/runrecord"
 )
 
 // A run of one node on the engine in this process: store its graph, submit it, claim the node, complete it, read the
@@ -55,8 +56,8 @@ func Example() {
 		log.Fatal(err)
 	}
 	submitted, err := engine.Submit(ctx, enginerpc.SubmitCall{
-		Partition: partition, Graph: graph, GraphHash: "graph", FlowName: "greet", Namespace: "example",
-		Runs: []enginerpc.SubmitRun{{FlowID: flow, RunID: "run-1", InputHash: "input", Input: []byte("world")}},
+		Partition: partition, Class: runrecord.Class{Graph: graph, GraphHash: "graph", FlowName: "greet", Namespace: "example"}.Encode(),
+		Runs: []enginerpc.SubmitRun{{FlowID: flow, Record: runrecord.Record{RunID: "run-1"}.Encode(), Input: []byte("world")}},
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -726,6 +726,15 @@ func (k Keys) flowResults(tag string, flowID enginecore.FlowID) string {
 	return k.prefix + ":flow:" + tag + ":" + string(flowID) + ":results"
 }
 
+// FlowData is <prefix>:flow:{tag}:{flow_id}:data.
+func (k Keys) FlowData(partition keyspace.Partition, flowID enginecore.FlowID) string {
+	return k.flowData(partition.Tag(), flowID)
+}
+
+func (k Keys) flowData(tag string, flowID enginecore.FlowID) string {
+	return k.prefix + ":flow:" + tag + ":" + string(flowID) + ":data"
+}
+
 // FlowJoin is <prefix>:flow:{tag}:{flow_id}:join:{execution_id}. The tag comes from the execution id.
 func (k Keys) FlowJoin(flowID enginecore.FlowID, executionID enginecore.ExecutionID) string {
 	return k.flowJoin(executionID.Tag(), flowID, executionID)
@@ -946,6 +955,15 @@ func (k Keys) FfxGraphRows(partition keyspace.Partition, graphHash string) strin
 
 func (k Keys) ffxGraphRows(tag string, graphHash string) string {
 	return k.prefix + ":ffx:" + tag + ":graph_rows:" + graphHash
+}
+
+// FfxRunClass is <prefix>:ffx:{tag}:run_class:{class_id}.
+func (k Keys) FfxRunClass(partition keyspace.Partition, classID string) string {
+	return k.ffxRunClass(partition.Tag(), classID)
+}
+
+func (k Keys) ffxRunClass(tag string, classID string) string {
+	return k.prefix + ":ffx:" + tag + ":run_class:" + classID
 }
 
 // FfxUnusedGraphs is <prefix>:ffx:{tag}:unused_graphs.
@@ -1647,6 +1665,24 @@ func (k Keys) ParseFlowCore(key string) (tag string, flowID enginecore.FlowID, o
 		return "", "", false
 	}
 	rest, ok = strings.CutSuffix(rest, ":core")
+	if !ok {
+		return "", "", false
+	}
+	return tag, enginecore.FlowID(rest), true
+}
+
+// ParseFlowNodes returns the hash tag and the parameters of a key that FlowNodes returned, false for
+// any other.
+func (k Keys) ParseFlowNodes(key string) (tag string, flowID enginecore.FlowID, ok bool) {
+	tag, rest, ok := k.cutTag(key, ":flow:")
+	if !ok {
+		return "", "", false
+	}
+	rest, ok = strings.CutPrefix(rest, ":")
+	if !ok {
+		return "", "", false
+	}
+	rest, ok = strings.CutSuffix(rest, ":nodes")
 	if !ok {
 		return "", "", false
 	}

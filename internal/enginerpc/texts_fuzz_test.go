@@ -77,7 +77,7 @@ func FuzzParseClaimed(f *testing.F) {
 	for _, rest := range []string{"", "i5 a nodei1 f\x00", "f{}", "agb3 xyzi1 a", "i9223372036854775807 ", "b-1 "} {
 		f.Add(claimedHead + rest)
 	}
-	f.Add(strings.Replace(claimedHead, " 5 5 3 ", " 9223372036854775807 5 3 ", 1))
+	f.Add(strings.Replace(claimedHead, " 5 13 ", " 9223372036854775807 13 ", 1))
 	f.Fuzz(func(t *testing.T, text string) {
 		var x ClaimedExecution
 		if parseClaimed(text, &x) != "" {

@@ -163,6 +163,9 @@ func (s *orphanScan) recordOf(key string) (string, orphan, bool) {
 	if tag, id, ok := keys.ParseExecCore(key); ok {
 		return tag, orphan{kind: "execution", name: string(id)}, true
 	}
+	if tag, id, ok := keys.ParseFlowNodes(key); ok {
+		return tag, orphan{kind: "flow", name: string(id)}, true
+	}
 	if tag, id, ok := keys.ParseFlowCore(key); ok {
 		return tag, orphan{kind: "flow", name: string(id)}, true
 	}

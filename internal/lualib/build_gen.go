@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "367-4abf4636cfadb920"
+const build = "374-171afa61b2367a74"

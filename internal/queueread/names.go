@@ -37,7 +37,7 @@ func (r *Reader) runsOf(ctx context.Context, ids []enginecore.ExecutionID) (map[
 	out := make(map[enginecore.ExecutionID]RunOf, len(records))
 	for id, record := range records {
 		one := RunOf{Namespace: record["namespace"], Node: record["node"], Activity: record["execution_kind"]}
-		if f := flows[record["flow_id"]]; f["managed"] != "" {
+		if f := flows[enginecore.FlowID(record["flow_id"])]; f["managed"] != "" {
 			one.Flow, one.Run = f["flow_kind"], f["run_id"]
 		}
 		out[id] = one
@@ -48,30 +48,14 @@ func (r *Reader) runsOf(ctx context.Context, ids []enginecore.ExecutionID) (map[
 // flows reads the flows that records name.
 func (r *Reader) flows(
 	ctx context.Context, records map[enginecore.ExecutionID]hashrecord.Record,
-) (map[string]hashrecord.Record, error) {
-	var ids []string
+) (map[enginecore.FlowID]map[string]string, error) {
+	var ids []enginecore.FlowID
 	for _, record := range records {
-		if id := record["flow_id"]; id != "" && !slices.Contains(ids, id) {
+		if id := enginecore.FlowID(record["flow_id"]); id != "" && !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
 	}
-	commands := make([]rueidis.Completed, len(ids))
-	for i, id := range ids {
-		p, err := r.core.FlowPartition(enginecore.FlowID(id))
-		if err != nil {
-			return nil, err
-		}
-		commands[i] = r.client.B().Hmget().Key(r.keys.FlowCore(p, enginecore.FlowID(id))).Field(flowFields...).Build()
-	}
-	results, err := r.read(ctx, commands...)
-	if err != nil {
-		return nil, err
-	}
-	flows := make(map[string]hashrecord.Record, len(ids))
-	for i, id := range ids {
-		flows[id] = hashrecord.Read(results[i], flowFields)
-	}
-	return flows, nil
+	return r.core.FlowFields(ctx, ids, flowFields)
 }
 
 // records reads executions. The library reads them, because only it can read executions of runs that were submitted

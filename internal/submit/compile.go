@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -36,6 +37,7 @@ type CompiledFlow struct {
 
 	form     string // see formHash
 	formOnce sync.Once
+	class    atomic.Pointer[encodedClass] // the last one of its runs
 
 	// budgets are those that all runs of a namespace have, if that is all that they have; their own, which a run
 	// submits, replace them. budgetTexts is their stored form, of which DeclaredAt is the creation of the run.

@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/runrecord"
 )
 
 const (
@@ -37,7 +38,6 @@ type StartKey struct {
 	partition keyspace.Partition
 	compiled  *CompiledFlow
 	namespace keyspace.Namespace
-	creator   string
 	retention string
 	startAt   time.Time
 	deadline  time.Duration
@@ -46,8 +46,42 @@ type StartKey struct {
 // StartKeyOf returns the key of a plan: plans with equal keys may share a call.
 func StartKeyOf(plan *RunPlan) StartKey {
 	return StartKey{
-		plan.Partition, plan.Compiled, plan.namespace, plan.Creator, plan.Retention, plan.StartAt, plan.Deadline,
+		plan.Partition, plan.Compiled, plan.namespace, plan.Retention, plan.StartAt, plan.Deadline,
 	}
+}
+
+// class is the class of the runs with a key, as it is stored.
+func (k StartKey) class() []byte {
+	of := classOf{string(k.namespace), k.retention}
+	if last := k.compiled.class.Load(); last != nil && last.of == of {
+		return last.text
+	}
+	text := runrecord.Class{
+		Graph: k.compiled.formHash(), GraphHash: k.compiled.Hash, FlowName: k.compiled.Graph.Name, Namespace: of.namespace,
+		Retention: of.retention, Priority: k.compiled.priority,
+	}.Encode()
+	k.compiled.class.Store(&encodedClass{of, text})
+	return text
+}
+
+// classOf has the values that classes of one compiled flow differ by.
+type classOf struct{ namespace, retention string }
+
+// encodedClass is a class as it is stored.
+type encodedClass struct {
+	of   classOf
+	text []byte
+}
+
+// record is the record of the run of a plan, as it is stored.
+func (p *RunPlan) record() []byte {
+	r := runrecord.Record{
+		RunID: p.Run, InputHash: p.InputHash, TraceContext: p.trace, FairKey: p.FairKey, Creator: p.Creator, Memo: p.Memo,
+	}
+	for _, parent := range p.Parents {
+		r.Parent, r.FailFast = string(parent.ExecutionID), parent.FailFast
+	}
+	return r.Encode()
 }
 
 // startResult is the outcome of one start.
@@ -204,16 +238,12 @@ func outcomeOf(plan *RunPlan, o enginerpc.SubmissionOutcome) startResult {
 func StartCall(key StartKey, plans []*RunPlan) enginerpc.SubmitCall {
 	compiled := key.compiled
 	call := enginerpc.SubmitCall{
-		Partition: key.partition, Graph: compiled.formHash(), GraphHash: compiled.Hash, FlowName: compiled.Graph.Name,
-		Namespace: string(key.namespace), Deadline: key.deadline, CreatorIdentity: key.creator,
-		Retention: key.retention, StartAt: key.startAt, Priority: compiled.priority,
+		Partition: key.partition, Class: key.class(), Deadline: key.deadline, StartAt: key.startAt,
 		Tags: compiled.tags, Runs: make([]enginerpc.SubmitRun, len(plans)),
 	}
 	for i, plan := range plans {
 		call.Runs[i] = enginerpc.SubmitRun{
-			FlowID: plan.FlowID, RunID: plan.Run, InputHash: plan.InputHash, Input: plan.Input,
-			TraceContext: plan.trace,
-			FairKey:      plan.FairKey,
+			FlowID: plan.FlowID, Record: plan.record(), Input: plan.Input, FairKey: plan.FairKey,
 		}
 		run := int64(i + 1)
 		for _, b := range plan.ownBudgets() {
@@ -230,9 +260,6 @@ func StartCall(key StartKey, plans []*RunPlan) enginerpc.SubmitCall {
 			call.Parents = append(call.Parents, parent)
 		}
 		call.Fires = append(call.Fires, plan.Fires...)
-		if plan.Memo != nil {
-			call.Memos = append(call.Memos, enginerpc.SubmitMemo{Run: run, Text: plan.Memo})
-		}
 		if plan.Signal != nil {
 			sent := *plan.Signal
 			sent.Run = run

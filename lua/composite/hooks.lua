@@ -1,26 +1,28 @@
 -- Sets all hooks: rules to which composite calls add something, and events that they follow. Each is declared in the file that
 -- calls it, with its effect in a library without composite calls.
 
--- The stores of executions and runs: see store.lua.
+-- The stores of executions and flows: see store.lua and flow_store.lua.
 
 store.row = row.of_key
 
 function store.of(core_key)
   local r = row.of_key(core_key)
   if r then return store_row, r end
+  local run = row.of_flow_key(core_key)
+  if run then return store_run, run end
   return store_record, core_key
 end
 
-function store.of_flow(c, flow_id)
+function flow_store.of(c, flow_id)
   local run = row.run(c, flow_id)
-  if run then return store_row, run end
-  return store_record, flow_id
+  if run then return store_run, run end
+  return store_flow, key.flow_core(c, flow_id)
 end
 
-function store.of_flow_key(flow_key)
+function flow_store.of_key(flow_key)
   local run = row.of_flow_key(flow_key)
-  if run then return store_row, run end
-  return store_record, flow_key
+  if run then return store_run, run end
+  return store_flow, flow_key
 end
 
 function store.of_entry(c, entry)

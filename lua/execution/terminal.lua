@@ -262,7 +262,7 @@ end
 -- Reports whether a cancel results from the cancel of its flow.
 local function is_cascade(c, core, A)
   return A.source == 'flow_cascade' and is_set(core.flow_id)
-    and redis.call('HGET', key.flow_core(c, core.flow_id), 'public_flow_state') == 'cancelled'
+    and record.value(key.flow_core(c, core.flow_id), 'public_flow_state') == 'cancelled'
 end
 
 -- Checks the fence of a cancel while the execution is leased. Returns nil, or the error reply.

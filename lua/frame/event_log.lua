@@ -73,7 +73,7 @@ end
 -- Keeps the oldest elements that contain one of the first events of a node, and counts the events of the others as gone. The
 -- first of the elements has the position `at`.
 local function keep_first(c, flow_id, texts, at)
-  local counts_key, nodes = key.flow_events_gone(c, flow_id), tonumber(redis.call('HGET', key.flow_core(c, flow_id), 'node_count') or nil)
+  local counts_key, nodes = key.flow_events_gone(c, flow_id), tonumber(record.value(key.flow_core(c, flow_id), 'node_count') or nil)
   local most = math.max(KEPT.at_least, math.min(KEPT.of_node, math.floor(KEPT.of_all / math.max(1, nodes or 1))))
   local counts, kept, changes = kept_counts(counts_key, texts), {}, {}
   local function count(field) changes[field] = (changes[field] or 0) + 1 end
@@ -94,7 +94,7 @@ end
 
 -- Returns the number of elements of a flow's log that are no longer in the list.
 local function base_of(c, flow_id)
-  return tonumber(redis.call('HGET', key.flow_core(c, flow_id), 'events_base') or '0')
+  return tonumber(record.value(key.flow_core(c, flow_id), 'events_base') or '0')
 end
 
 -- Removes the oldest elements of a list that is too long: first the empty ones. The positions of the remaining elements are
@@ -107,7 +107,7 @@ local function shorten(c, flow_id, list, length)
     redis.call('LTRIM', list, over, -1)
     gone = gone + over
   end
-  redis.call('HINCRBY', key.flow_core(c, flow_id), 'events_base', gone)
+  record.add(key.flow_core(c, flow_id), 'events_base', gone)
 end
 
 -- Writes an element of the log of a flow, whose key is `list`: the time of the call and a line for each event. Returns the number
@@ -343,7 +343,7 @@ end
 -- events by node, also when a gap precedes the next events. Nil when `after` is not the id of an event.
 function event_log.read(c, flow_id, after, limit)
   local list, events = key.flow_events(c, flow_id), {}
-  local core = redis.call('HMGET', key.flow_core(c, flow_id), 'created_at', 'events_base')
+  local core = record.values(key.flow_core(c, flow_id), 'created_at', 'events_base')
   local created, base = core[1] or '0', tonumber(core[2] or '0')
   local from, skip, is_gap, kept_from, kept_skip = start_of(c, flow_id, list, created, base, after)
   if not from then return nil end
@@ -388,7 +388,7 @@ end
 -- Returns events of one node, the latest first, from a cursor on, "" to begin with: `limit` of them or some more, among a bounded
 -- number of elements. Also returns the next cursor, "" at the end.
 function event_log.read_node(c, flow_id, node, cursor, limit)
-  local core = redis.call('HMGET', key.flow_core(c, flow_id), 'created_at', 'events_base')
+  local core = record.values(key.flow_core(c, flow_id), 'created_at', 'events_base')
   local created, base, events = core[1] or '0', tonumber(core[2] or '0'), {}
   local of, at = string.match(cursor, '^([lk])(%d+)$')
   local list, is_kept = key.flow_events(c, flow_id), of == 'k'

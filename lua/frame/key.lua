@@ -80,9 +80,10 @@
 -- @template flow.edgegroup             flow:{tag}:{flow_id}:edgegroup:{execution_id}
 -- @template flow.summary               flow:{tag}:{flow_id}:summary
 -- @template flow.watchers              flow:{tag}:{flow_id}:watchers
--- @template flow.nodes                 flow:{tag}:{flow_id}:nodes
+-- @template flow.nodes                 flow:{tag}:{flow_id}:nodes parsed
 -- @template flow.more                  flow:{tag}:{flow_id}:more
 -- @template flow.results               flow:{tag}:{flow_id}:results
+-- @template flow.data                  flow:{tag}:{flow_id}:data
 -- @template flow.join                  flow:{tag}:{flow_id}:join:{execution_id}
 -- @template flow.siblings              flow:{tag}:{flow_id}:siblings:{execution_id}
 
@@ -112,6 +113,7 @@
 -- @template ffx.partition              ffx:{tag}
 -- @template ffx.graph                  ffx:{tag}:graph:{graph_hash} parsed
 -- @template ffx.graph_rows             ffx:{tag}:graph_rows:{graph_hash}
+-- @template ffx.run_class              ffx:{tag}:run_class:{class_id}
 -- @template ffx.unused_graphs          ffx:{tag}:unused_graphs
 -- @template ffx.workers                ffx:{tag}:workers
 -- @template ffx.lanes                  ffx:{tag}:lanes

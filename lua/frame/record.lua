@@ -1,4 +1,4 @@
--- Reads and writes records by their keys: records of executions, which may be rows (see store.lua), and others. A caller reads
+-- Reads and writes records by their keys: records of executions and flows, which may be rows (see store.lua), and others. A caller reads
 -- only the fields that its rule needs.
 
 function record.read(hash, fields, telling)
@@ -39,6 +39,13 @@ end
 function record.add(hash, field, by)
   local s, at = store.of(hash)
   return s.add(at, field, by)
+end
+
+-- Sets a field that is not set. Reports whether it did.
+function record.set_once(hash, field, value)
+  if record.value(hash, field) then return false end
+  record.set(hash, field, value)
+  return true
 end
 
 -- Writes `values` (flat list of names and values) and unsets the `blank` fields. A missing field means unset; the contract's own

@@ -6,7 +6,8 @@
 --   local text = s.result(at, c, execution_id)
 --
 -- Both stores have all of these functions: store_record.lua has those for records, composite/rows/store_row.lua those for rows.
--- `at` is the place in the store: for records the key of the core or the id of a flow, for rows the row or the run.
+-- `at` is the place in the store: for records the key of the core, for rows the row. record.lua reads fields of flows by the same
+-- functions: see flow_store.lua.
 
 -- @store   store_record store_row
 --
@@ -71,28 +72,13 @@
 --          resolved.
 -- @call    drain(at, c, entry)             Works off an entry of the backlog, except edges that have records. Returns whether
 --          that is done.
---
--- Flows.
--- @call    node_count(at)                  The number of nodes of its graph.
--- @call    add_nodes(at, ids, from, to)    Adds the executions of some of them to a list.
--- @call    plain_flow(at, c, flow_id)      The record of a run that its rows mark as plain, with the fields that its end needs;
---          nil for others. It has no joins and no children, and is not paused.
--- @call    note_unusual(at)                Records that the flow has a field that a plain run does not have.
--- @call    note_extended(at)               Records that it gets members or edges in addition to its graph.
--- @call    add_open(at, flow_key, by)      Changes the number of open members. Returns the new number.
--- @call    result_execution(at)            The execution whose result becomes the run's result; nil when the graph names none.
 
 -- @hook Returns the row of an execution, by the key of its core; nil for an execution that has records.
 function store.row(core_key) return nil end
 
--- @hook Returns the store of an execution, by the key of its core or of another hash, and its place in the store.
+-- @hook Returns the store of an execution, by the key of its core, and its place in the store. The key of a flow's record, or of
+-- another hash, gives a store that has the functions for fields.
 function store.of(core_key) return store_record, core_key end
-
--- @hook Returns the store of a flow by its id, and its place there.
-function store.of_flow(c, flow_id) return store_record, flow_id end
-
--- @hook Does the same by the key of the flow's record.
-function store.of_flow_key(flow_key) return store_record, flow_key end
 
 -- @hook Returns the store of an entry of the backlog, which names an execution or a run.
 function store.of_entry(c, entry) return store_record, entry end

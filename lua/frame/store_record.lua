@@ -154,13 +154,3 @@ function store_record.add_to_wave() return false end
 store_record.reopen_downstream, store_record.end_last = nothing, nothing
 
 function store_record.drain() return true end
-
-function store_record.node_count() return 0 end
-
-store_record.add_nodes, store_record.plain_flow = nothing, none
-
-store_record.note_unusual, store_record.note_extended = nothing, nothing
-
-function store_record.add_open(_, flow_key, by) return redis.call('HINCRBY', flow_key, 'open_nodes', by) end
-
-store_record.result_execution = none

@@ -488,6 +488,14 @@ function key.flow_results(c, flow_id)
   return text
 end
 
+function key.flow_data(c, flow_id)
+  local at = c.at
+  if at.flow_data_of == flow_id then return at.flow_data end
+  local text = (at.of_flow or keep(at, 'of_flow', at.prefix .. ':flow:' .. at.tag .. ':')) .. flow_id .. ':data'
+  at.flow_data_of, at.flow_data = flow_id, text
+  return text
+end
+
 function key.flow_join(c, flow_id, execution_id)
   local at = c.at
   return (at.of_flow or keep(at, 'of_flow', at.prefix .. ':flow:' .. at.tag .. ':')) .. flow_id .. ':join:' .. execution_id
@@ -611,6 +619,11 @@ end
 function key.ffx_graph_rows(c, graph_hash)
   local at = c.at
   return (at.of_ffx_graph_rows or keep(at, 'of_ffx_graph_rows', at.prefix .. ':ffx:' .. at.tag .. ':graph_rows:')) .. graph_hash
+end
+
+function key.ffx_run_class(c, class_id)
+  local at = c.at
+  return (at.of_ffx_run_class or keep(at, 'of_ffx_run_class', at.prefix .. ':ffx:' .. at.tag .. ':run_class:')) .. class_id
 end
 
 function key.ffx_unused_graphs(c)

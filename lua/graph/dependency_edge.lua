@@ -69,9 +69,9 @@ function F.ff_stage_dependency_edge(K, A)
   redis.call('SADD', K.out, A.edge_id)
   if flow.managed then graph.note_extended(c, A.flow_id) end
   redis.call('SADD', K.in_, A.edge_id)
-  local revision = redis.call('HINCRBY', K.flow, 'graph_revision', 1)
-  redis.call('HINCRBY', K.flow, 'edge_count', 1)
-  redis.call('HSET', K.flow, 'last_mutation_at', c.now_text)
+  local revision = record.add(K.flow, 'graph_revision', 1)
+  record.add(K.flow, 'edge_count', 1)
+  record.set(K.flow, 'last_mutation_at', c.now_text)
   return reply.ok(A.edge_id, number.text(revision))
 end
 

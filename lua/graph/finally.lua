@@ -20,17 +20,17 @@ end
 function finally.begin(c, flow_id, g)
   local flow_key = key.flow_core(c, flow_id)
   local within = tonumber(g.k) or 0
-  local flow = redis.call('HMGET', flow_key, 'deadline_at', 'finally_until')
-  if not flow[2] and flow[1] then redis.call('HSET', flow_key, 'main_deadline_at', flow[1]) end
+  local flow = record.values(flow_key, 'deadline_at', 'finally_until')
+  if not flow[2] and flow[1] then record.set(flow_key, 'main_deadline_at', flow[1]) end
   local before = tonumber(flow[2] or nil)
   local till = within > 0 and before ~= 0 and math.max(before or 0, c.now + within) or 0
-  redis.call('HSET', flow_key, 'finally_until', number.text(till))
+  record.set(flow_key, 'finally_until', number.text(till))
   if till > 0 then
-    redis.call('HSET', flow_key, 'deadline_at', number.text(till))
+    record.set(flow_key, 'deadline_at', number.text(till))
     redis.call('ZADD', key.ffx_flow_deadlines(c), till, flow_id)
     wake.due(c, till)
   else
-    redis.call('HDEL', flow_key, 'deadline_at')
+    record.clear(flow_key, 'deadline_at')
     redis.call('ZREM', key.ffx_flow_deadlines(c), flow_id)
   end
   flow_record.forget(c)
@@ -38,8 +38,9 @@ end
 
 -- Restores the state of a flow that runs again. `flow` contains its deadline_at, which becomes the flow's main deadline again.
 function finally.forget(flow_key, flow)
-  local deadline = redis.call('HGET', flow_key, 'main_deadline_at') or nil
-  if redis.call('HDEL', flow_key, 'finally_until', 'finally_over', 'main_deadline_at') == 0 then return end
-  flow.deadline_at = deadline
-  if deadline then redis.call('HSET', flow_key, 'deadline_at', deadline) else redis.call('HDEL', flow_key, 'deadline_at') end
+  local began, deadline = unpack(record.values(flow_key, 'finally_until', 'main_deadline_at'))
+  if not began then return end
+  record.clear(flow_key, 'finally_until', 'finally_over', 'main_deadline_at')
+  flow.deadline_at = deadline or nil
+  if deadline then record.set(flow_key, 'deadline_at', deadline) else record.clear(flow_key, 'deadline_at') end
 end

@@ -19,8 +19,8 @@ function F.ff_create_flow(K, A)
   end
   local c = call.open(K.flow)
   redis.call('SADD', K.flow_index, A.flow_id)
-  if redis.call('EXISTS', K.flow) == 1 then return reply.already(A.flow_id) end
-  redis.call('HSET', K.flow, 'flow_id', A.flow_id, 'flow_kind', A.flow_kind, 'namespace', A.namespace,
+  if record.exists(K.flow) == 1 then return reply.already(A.flow_id) end
+  record.set(K.flow, 'flow_id', A.flow_id, 'flow_kind', A.flow_kind, 'namespace', A.namespace,
     'graph_revision', '0', 'node_count', '0', 'edge_count', '0', 'public_flow_state', 'open',
     'created_at', c.now_text, 'last_mutation_at', c.now_text)
   return reply.ok(A.flow_id)
@@ -60,14 +60,14 @@ function F.ff_add_execution_to_flow(K, A)
   end
   redis.call('SADD', K.members, A.execution_id)
   record.set(K.core, 'flow_id', A.flow_id)
-  local count = redis.call('HINCRBY', K.flow, 'node_count', 1)
-  redis.call('HINCRBY', K.flow, 'graph_revision', 1)
-  redis.call('HSET', K.flow, 'last_mutation_at', c.now_text)
+  local count = record.add(K.flow, 'node_count', 1)
+  record.add(K.flow, 'graph_revision', 1)
+  record.set(K.flow, 'last_mutation_at', c.now_text)
   if flow.managed and core.lifecycle_phase ~= 'terminal' then
     record.set(K.core, 'managed', '1', 'attached', 'lease')
     order.adopt(c, K.core, A.execution_id)
     if core.lifecycle_phase == 'suspended' then suspension_record.adopt(c, A.execution_id) end
-    graph.add_open(c, A.flow_id, K.flow, 1)
+    graph.add_open(c, A.flow_id, 1)
     graph.note_extended(c, A.flow_id)
     wake.flush(c)
   end

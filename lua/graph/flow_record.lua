@@ -8,13 +8,13 @@ local FLOW_FIELDS = { 'flow_kind', 'run_id', 'public_flow_state', 'deadline_at',
 
 -- Notes that the record of a flow contains a field that a plain run does not have.
 function flow_record.note_unusual(flow_key)
-  local s, at = store.of_flow_key(flow_key)
+  local s, at = flow_store.of_key(flow_key)
   s.note_unusual(at)
 end
 
 -- Returns the same table as flow_record.read for a run whose rows mark it as plain; nil for others.
 function flow_record.of_plain(c, flow_id)
-  local s, at = store.of_flow(c, flow_id)
+  local s, at = flow_store.of(c, flow_id)
   return s.plain_flow(at, c, flow_id)
 end
 
@@ -24,7 +24,8 @@ function flow_record.read(c, flow_id)
   local flow = flows and flows[flow_id]
   if flow then return flow end
   if not is_set(flow_id) then return {} end
-  flow = flow_record.of_plain(c, flow_id) or record.read(key.flow_core(c, flow_id), FLOW_FIELDS) or {}
+  local s, at = flow_store.of(c, flow_id)
+  flow = s.flow(at, c, flow_id, FLOW_FIELDS) or {}
   if not flows then
     flows = {}
     c.flows = flows
@@ -35,7 +36,7 @@ end
 
 -- Sets a field that few flows have, and that the calls on nodes of the flow read.
 function flow_record.set(flow_key, field, value)
-  redis.call('HSET', flow_key, field, value)
+  record.set(flow_key, field, value)
   flow_record.note_unusual(flow_key)
 end
 
@@ -50,7 +51,7 @@ end
 
 -- Marks a flow as over. Its open members are ended afterwards.
 function flow_record.mark_over(c, flow_key, state, ...)
-  redis.call('HSET', flow_key, 'public_flow_state', state, 'last_mutation_at', c.now_text, ...)
+  record.set(flow_key, 'public_flow_state', state, 'last_mutation_at', c.now_text, ...)
   flow_record.note_unusual(flow_key)
   flow_record.forget(c)
 end

@@ -18,20 +18,20 @@ function graph.on_closed(c, flow_id, flow_key, flow, outcome, result, waiters) e
 
 -- Records that a run has members or edges in addition to its graph.
 function graph.note_extended(c, flow_id)
-  local s, at = store.of_flow(c, flow_id)
+  local s, at = flow_store.of(c, flow_id)
   s.note_extended(at)
 end
 
 -- Returns the id of the execution whose result becomes the flow's result; nil when there is none.
 function graph.result_execution(c, flow_id)
-  local s, at = store.of_flow(c, flow_id)
+  local s, at = flow_store.of(c, flow_id)
   return s.result_execution(at)
 end
 
 -- Adds to the number of open members of a managed flow. Returns the new number.
-function graph.add_open(c, flow_id, flow_key, by)
-  local s, at = store.of_flow(c, flow_id)
-  return s.add_open(at, flow_key, by)
+function graph.add_open(c, flow_id, by)
+  local s, at = flow_store.of(c, flow_id)
+  return s.add_open(at, by)
 end
 
 -- Returns the number of members of a flow that have not ended, counted one by one.
@@ -50,12 +50,12 @@ function graph.gather_ends(c)
 end
 
 -- Reports whether a flow may close whose counter of open nodes is 0: after a start of the server, its nodes are counted again.
-local function may_close(c, flow_id, flow_key)
+local function may_close(c, flow_id)
   if not call.in_doubt(c) then return true end
   local open = graph.count_open(c, flow_id)
   if open == 0 then return true end
-  local counted = graph.add_open(c, flow_id, flow_key, 0)
-  graph.add_open(c, flow_id, flow_key, open + (c.ends and c.ends[flow_id] or 0) - counted)
+  local counted = graph.add_open(c, flow_id, 0)
+  graph.add_open(c, flow_id, open + (c.ends and c.ends[flow_id] or 0) - counted)
   return false
 end
 
@@ -65,7 +65,7 @@ function graph.count_ends(c)
   c.ends = nil
   for _, flow_id in ipairs(ends) do
     local flow_key = key.flow_core(c, flow_id)
-    if graph.add_open(c, flow_id, flow_key, -ends[flow_id]) == 0 and may_close(c, flow_id, flow_key) then
+    if graph.add_open(c, flow_id, -ends[flow_id]) == 0 and may_close(c, flow_id) then
       graph.close(c, flow_id, flow_key)
     end
   end
@@ -79,7 +79,7 @@ local function count_end(c, flow_id, flow_key, outcome)
     ends[flow_id] = (ends[flow_id] or 0) + 1
     return false
   end
-  if graph.add_open(c, flow_id, flow_key, -1) ~= 0 or not may_close(c, flow_id, flow_key) then return false end
+  if graph.add_open(c, flow_id, -1) ~= 0 or not may_close(c, flow_id) then return false end
   graph.close(c, flow_id, flow_key)
   return true
 end
@@ -91,7 +91,7 @@ function graph.node_ended(c, execution_id, core, t)
   local fatal = false
   event_log.add_for(c, core, t.outcome, event_log.failed_attempt(core.current_attempt_index, t.category), t.reason)
   if t.outcome ~= 'success' then
-    redis.call('HINCRBY', flow_key, 'nodes_' .. t.outcome, 1)
+    record.add(flow_key, 'nodes_' .. t.outcome, 1)
     flow_record.note_unusual(flow_key)
     local flow = flow_record.read(c, flow_id)
     if flow.children then graph.on_parent_failed(c, execution_id, t.outcome, t.reason) end
@@ -124,14 +124,14 @@ function graph.node_reopened(c, execution_id, core, outcome)
   s.reopen_downstream(at)
   local flow = record.read(flow_key, { 'public_flow_state', 'closed_at', 'outcome', 'failed_node', 'deadline_at', 'joins' })
   if not flow then return end
-  graph.add_open(c, flow_id, flow_key, 1)
+  graph.add_open(c, flow_id, 1)
   if is_set(outcome) and outcome ~= 'success'
-    and redis.call('HINCRBY', flow_key, 'nodes_' .. outcome, -1) <= 0 then
-    redis.call('HDEL', flow_key, 'nodes_' .. outcome)
+    and record.add(flow_key, 'nodes_' .. outcome, -1) <= 0 then
+    record.clear(flow_key, 'nodes_' .. outcome)
   end
   if flow.joins then tolerated_failures.untolerate(c, flow_key, execution_id) end
   if flow.failed_node == (core.node or execution_id) then
-    redis.call('HDEL', flow_key, 'failed_node', 'failure_reason', 'failure_category')
+    record.clear(flow_key, 'failed_node', 'failure_reason', 'failure_category')
   end
   if not flow.closed_at then
     if finally.is_over(flow, key.exec_core(c, execution_id)) then
@@ -152,10 +152,10 @@ local EXPIRY = { 'failure_reason', 'failure_category' }
 
 -- Opens a flow again that had closed. `flow` contains its deadline_at and outcome.
 function graph.reopen_flow(c, flow_id, flow_key, flow)
-  redis.call('HSET', flow_key, 'public_flow_state', 'open', 'last_mutation_at', c.now_text)
+  record.set(flow_key, 'public_flow_state', 'open', 'last_mutation_at', c.now_text)
   flow_record.forget(c)
-  redis.call('HDEL', flow_key, unpack(ENDING))
-  if flow.outcome == 'expired' then redis.call('HDEL', flow_key, unpack(EXPIRY)) end
+  record.clear(flow_key, unpack(ENDING))
+  if flow.outcome == 'expired' then record.clear(flow_key, unpack(EXPIRY)) end
   call.leave(c, 'ZREM', key.ffx_closed_flows(c), flow_id)
   call.leave(c, 'ZREM', key.ffx_purge_due(c), flow_id)
   -- A flow closes with the last of its members, while other members that have long ended may still be listed to be ended.
@@ -167,7 +167,7 @@ function graph.reopen_flow(c, flow_id, flow_key, flow)
     redis.call('ZADD', key.ffx_flow_deadlines(c), deadline, flow_id)
     wake.due(c, deadline)
   elseif deadline then
-    redis.call('HDEL', flow_key, 'deadline_at')
+    record.clear(flow_key, 'deadline_at')
   end
   event_log.add(c, flow_id, 'flow_reopened')
 end
@@ -194,20 +194,18 @@ local function result_of(c, flow_id)
   return result_id and c.completed[result_id] or nil
 end
 
--- Records the end of a flow, with its result if the call contains it.
-local function finish(c, flow_id, flow_key, flow, state, outcome, result, waiters)
-  redis.call('HSET', flow_key, 'public_flow_state', state, 'outcome', outcome, 'closed_at', c.now_text,
-    'last_mutation_at', c.now_text)
+-- Adapts the indexes to the end of a flow, which its record contains, and announces it. `result` is its result if the call contains it.
+local function finish(c, flow_id, flow_key, flow, outcome, result, waiters)
   call.enter(c, key.ffx_closed_flows(c), flow_id, c.now_text)
   call.keep_as_tree(c, key.ffx_closed_flows(c), call.CALLS_PER_TREE)
   if flow.deadline_at then redis.call('ZREM', key.ffx_flow_deadlines(c), flow_id) end
   graph.on_closed(c, flow_id, flow_key, flow, outcome, result, waiters)
 end
 
--- Closes a flow whose rows already record that all nodes ended with success. `flow` is the value of flow_record.of_plain;
--- `result` and `waiters` are as for graph.on_closed. Returns the encoded event, which the caller logs.
+-- Closes a run whose rows already record its end, and that all nodes ended with success. `flow` is the value of
+-- flow_record.of_plain; `result` and `waiters` are as for graph.on_closed. Returns the encoded event, which the caller logs.
 function graph.close_plain(c, flow_id, flow, result, waiters)
-  finish(c, flow_id, key.flow_core(c, flow_id), flow, 'completed', 'success', result, waiters)
+  finish(c, flow_id, key.flow_core(c, flow_id), flow, 'success', result, waiters)
   return encode.logged('flow_success', '', '', '')
 end
 
@@ -222,12 +220,13 @@ function graph.close(c, flow_id, flow_key)
   if state ~= 'completed' and not flow_record.is_over(flow) then
     state, outcome = judge(flow)
     if outcome == 'success' and flow.failed_node then
-      redis.call('HDEL', flow_key, 'failed_node', 'failure_reason', 'failure_category')
+      record.clear(flow_key, 'failed_node', 'failure_reason', 'failure_category')
     end
   end
   outcome = outcome or 'cancelled'
-  finish(c, flow_id, flow_key, flow, state, outcome, outcome == 'success' and result_of(c, flow_id) or nil)
+  record.set(flow_key, 'public_flow_state', state, 'outcome', outcome, 'closed_at', c.now_text, 'last_mutation_at', c.now_text)
   flow_record.note_unusual(flow_key)
+  finish(c, flow_id, flow_key, flow, outcome, outcome == 'success' and result_of(c, flow_id) or nil)
   flow_record.forget(c)
   event_log.add(c, flow_id, 'flow_' .. outcome)
 end

@@ -177,8 +177,8 @@ end
 local function forget_impossible(c, core, was_failure)
   if not core.managed or core.terminal_outcome ~= 'skipped' or not was_failure then return end
   local flow_key = key.flow_core(c, core.flow_id)
-  if redis.call('HINCRBY', flow_key, 'joins_impossible', -1) <= 0 then
-    redis.call('HDEL', flow_key, 'joins_impossible')
+  if record.add(flow_key, 'joins_impossible', -1) <= 0 then
+    record.clear(flow_key, 'joins_impossible')
   end
 end
 

@@ -7,7 +7,7 @@ end
 
 -- Returns a page of members from a cursor on, and the next cursor. The cursor is '0' at the beginning and at the end.
 function member_list.page(c, flow_id, cursor, limit)
-  local s, at = store.of_flow(c, flow_id)
+  local s, at = flow_store.of(c, flow_id)
   local nodes = s.node_count(at)
   if nodes == 0 then return set_page(c, flow_id, cursor, limit) end
   local in_set = string.match(cursor, '^s(%d+)$')
@@ -24,7 +24,7 @@ function member_list.page(c, flow_id, cursor, limit)
 end
 
 function member_list.count(c, flow_id)
-  local s, at = store.of_flow(c, flow_id)
+  local s, at = flow_store.of(c, flow_id)
   return s.node_count(at) + redis.call('SCARD', key.flow_members(c, flow_id))
 end
 
@@ -36,7 +36,7 @@ end
 -- Returns all members. Used for flows that are known to be small, or where all members have to be read.
 function member_list.all(c, flow_id)
   local ids = redis.call('SMEMBERS', key.flow_members(c, flow_id))
-  local s, at = store.of_flow(c, flow_id)
+  local s, at = flow_store.of(c, flow_id)
   s.add_nodes(at, ids, 1, s.node_count(at))
   return ids
 end

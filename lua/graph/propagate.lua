@@ -185,7 +185,7 @@ end
 
 -- Resolves edges from an ended execution of a managed flow, by their ids.
 local function resolve_ids(c, item, edge_ids)
-  local wave, flow = propagate.new_wave(), { joins = #edge_ids > 0 and redis.call('HGET', key.flow_core(c, item.flow_id), 'joins') }
+  local wave, flow = propagate.new_wave(), { joins = #edge_ids > 0 and record.value(key.flow_core(c, item.flow_id), 'joins') }
   for _, edge_id in ipairs(edge_ids) do add_edge_by_id(c, wave, item, flow, edge_id) end
   propagate.resolve_wave(c, wave)
 end

@@ -31,18 +31,18 @@ end
 -- to a join, or a join no longer needed it. Reports whether the failure is currently not the flow's own; with a join that cannot
 -- be satisfied, it is.
 function tolerated_failures.tolerate(c, flow_key, execution_id, core, t)
-  local flow = redis.call('HMGET', flow_key, 'joins', 'joins_impossible', 'public_flow_state')
+  local flow = record.values(flow_key, 'joins', 'joins_impossible', 'public_flow_state')
   if t.outcome == 'skipped' or not flow[1] or flow[3] ~= 'open' then return false end
   local counter
   if t.tolerated then
     counter = 'cancelled_siblings'
   elseif leads_to_joins(c, core.flow_id, execution_id) then
     counter = t.outcome == 'cancelled' and 'absorbed_cancels' or 'absorbed_failures'
-    if t.outcome ~= 'cancelled' then redis.call('HSETNX', flow_key, 'absorbed_node', execution_id) end
+    if t.outcome ~= 'cancelled' then record.set_once(flow_key, 'absorbed_node', execution_id) end
   else
     return false
   end
-  redis.call('HINCRBY', flow_key, counter, 1)
+  record.add(flow_key, counter, 1)
   record.set(key.exec_core(c, execution_id), 'absorbed', counter)
   return not flow[2]
 end
@@ -53,8 +53,8 @@ function tolerated_failures.untolerate(c, flow_key, execution_id)
   local counter = record.value(core_key, 'absorbed')
   if not counter then return end
   record.clear(core_key, 'absorbed')
-  if redis.call('HINCRBY', flow_key, counter, -1) <= 0 then redis.call('HDEL', flow_key, counter) end
-  if redis.call('HGET', flow_key, 'absorbed_node') == execution_id then redis.call('HDEL', flow_key, 'absorbed_node') end
+  if record.add(flow_key, counter, -1) <= 0 then record.clear(flow_key, counter) end
+  if record.value(flow_key, 'absorbed_node') == execution_id then record.clear(flow_key, 'absorbed_node') end
 end
 
 local FAILURE_FIELDS = { 'execution_id', 'node', 'terminal_outcome', 'failure_reason', 'failure_category' }
@@ -75,8 +75,8 @@ end
 -- flow's own. It notes the first of these or, if that node runs again, one of the join's upstreams.
 function tolerated_failures.note_impossible(c, e)
   local flow_key = key.flow_core(c, e.flow_id)
-  redis.call('HINCRBY', flow_key, 'joins_impossible', 1)
-  local first_id = redis.call('HGET', flow_key, 'absorbed_node')
+  record.add(flow_key, 'joins_impossible', 1)
+  local first_id = record.value(flow_key, 'absorbed_node')
   if first_id and note_failure_of(c, flow_key, first_id) then return end
   if e.upstream_id and note_failure_of(c, flow_key, e.upstream_id) then return end
   if adjacency.count_upstream(c, e.flow_id, e.child_id) > call.WORK_BUDGET then return end
@@ -94,7 +94,7 @@ end
 
 -- Records the first failure in the flow.
 function tolerated_failures.note_first(flow_key, core, t)
-  if redis.call('HSETNX', flow_key, 'failed_node', core.node or core.execution_id) == 1 then
-    redis.call('HSET', flow_key, 'failure_reason', t.reason or '', 'failure_category', t.category or t.outcome)
+  if record.set_once(flow_key, 'failed_node', core.node or core.execution_id) then
+    record.set(flow_key, 'failure_reason', t.reason or '', 'failure_category', t.category or t.outcome)
   end
 end

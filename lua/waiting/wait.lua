@@ -199,7 +199,7 @@ end
 
 -- Opens a waitpoint node that nothing blocks. It has no attempt and no lease. Signals that came before may end the wait at once.
 function wait.open(c, execution_id, core_key, core)
-  if flow_record.is_over({ public_flow_state = redis.call('HGET', key.flow_core(c, core.flow_id), 'public_flow_state') }) then
+  if flow_record.is_over({ public_flow_state = record.value(key.flow_core(c, core.flow_id), 'public_flow_state') }) then
     terminal.cancel(c, execution_id, core_key, record.read(core_key, terminal.END_FIELDS), 'flow is over', 'flow',
       { silent = true })
     return terminal.PUBLIC_STATE.cancelled

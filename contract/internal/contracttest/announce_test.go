@@ -222,7 +222,7 @@ func (d decided) stage(b *bench, up, down enginecore.ExecutionID) enginecore.Edg
 	id := enginecore.EdgeID(uuid.NewString())
 	must(b, enginerpc.StageDependencyEdgeCall{
 		FlowID: d.flow, EdgeID: id, UpstreamExecutionID: up, DownstreamExecutionID: down,
-		ExpectedGraphRevision: atoi(b.field(b.keys.FlowCore(partition, d.flow), "graph_revision")),
+		ExpectedGraphRevision: atoi(b.flowField(d.flow, "graph_revision")),
 	})
 	return id
 }

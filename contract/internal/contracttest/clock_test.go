@@ -38,7 +38,7 @@ func TestServerClockCounts(t *testing.T) {
 			FlowID: flow, EdgeID: "e", UpstreamExecutionID: up, DownstreamExecutionID: down, ExpectedGraphRevision: 2, Now: then,
 		})
 		recent("edge", b.field(b.keys.FlowEdge(partition, flow, "e"), "created_at"))
-		recent("flow", b.field(b.keys.FlowCore(partition, flow), "last_mutation_at"))
+		recent("flow", b.flowField(flow, "last_mutation_at"))
 		must(b, enginerpc.ApplyDependencyToChildCall{
 			DownstreamExecutionID: down, LaneID: lane, FlowID: flow, EdgeID: "e", UpstreamExecutionID: up, GraphRevision: 3, Now: then,
 		})
@@ -59,7 +59,7 @@ func TestServerClockCounts(t *testing.T) {
 		must(b, enginerpc.UnblockExecutionCall{LaneID: lane, ExecutionID: blocked, Now: then})
 		recent("unblocked", b.core(blocked, "last_transition_at"))
 		must(b, enginerpc.ContractCancelFlowCall{Partition: partition, FlowID: flow, Reason: "r", CancellationPolicy: "cancel_all", Now: then})
-		recent("cancelled", b.field(b.keys.FlowCore(partition, flow), "cancelled_at"))
+		recent("cancelled", b.flowField(flow, "cancelled_at"))
 		if at, there := b.score(b.keys.IndexCancelBacklog(partition), string(flow)); !there || at < float64(began+30000) {
 			t.Errorf("cancels are due at %v, %v", at, there)
 		}

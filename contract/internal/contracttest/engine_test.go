@@ -121,6 +121,16 @@ func refusalOf(result rueidis.RedisResult) (code, scriptError string) {
 	return cmp.Or(code, "refused"), ""
 }
 
+// flowField is one field of the record of a flow, "" when it is missing.
+func (b *bench) flowField(flow enginecore.FlowID, name string) string {
+	b.tb.Helper()
+	fields, err := rowread.Flow(context.Background(), b.client, b.keys, partition, flow)
+	if err != nil {
+		b.tb.Fatal(err)
+	}
+	return fields[name]
+}
+
 // field is one field of a hash, "" when it is missing.
 func (b *bench) field(key, name string) string {
 	b.tb.Helper()

@@ -101,8 +101,8 @@ func TestCancelFlow(t *testing.T) {
 				t.Errorf("due at %v", at)
 			}
 			want(t, "phase of the member", b.core(member, "lifecycle_phase"), "runnable")
-			want(t, "reason", b.field(b.keys.FlowCore(partition, flow), "cancel_reason"), "why")
-			want(t, "policy", b.field(b.keys.FlowCore(partition, flow), "cancellation_policy"), policy)
+			want(t, "reason", b.flowField(flow, "cancel_reason"), "why")
+			want(t, "policy", b.flowField(flow, "cancellation_policy"), policy)
 			ack := wireOf(b, enginerpc.AckCancelMemberCall{FlowID: flow, ExecutionID: member})
 			b.expect(t, line{"ack", ack, "1|OK"}, line{"ack again", ack, "1|OK"})
 			_, owed = b.score(backlog, string(flow))
@@ -141,7 +141,7 @@ func TestStageEdges(t *testing.T) {
 			line{"a circle of three, by an id that is taken", stage("a", z, x, "6"), "0|cycle_detected"},
 		)
 		want(t, "kind is kept empty", b.field(b.keys.FlowEdge(partition, flow, "a"), "dependency_kind"), "")
-		want(t, "edges", b.field(b.keys.FlowCore(partition, flow), "edge_count"), "3")
+		want(t, "edges", b.flowField(flow, "edge_count"), "3")
 		b.do("HDEL", b.keys.FlowCore(partition, flow), "graph_revision")
 		b.expect(t, line{"without a revision", stage("e", x, z, "0"), "1|OK|e|1"})
 		b.do("HSET", b.keys.FlowCore(partition, flow), "public_flow_state", "completed")

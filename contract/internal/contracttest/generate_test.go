@@ -289,7 +289,7 @@ func (g *generator) number(f focus, name string) int64 {
 	case "AttemptIndex", "OldAttemptIndex":
 		return atoi(f.core["current_attempt_index"])
 	case "ExpectedGraphRevision":
-		return atoi(g.b.field(g.b.keys.FlowCore(partition, f.flow), "graph_revision"))
+		return atoi(g.b.flowField(f.flow, "graph_revision"))
 	case "First", "Run", "Node":
 		return 1
 	case "MaxPayloadBytes":

@@ -48,7 +48,7 @@ func TestReplayReopensFlow(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *bench) {
 		s := b.submit()
-		flow := func(name string) string { return b.field(b.keys.FlowCore(partition, s.flow), name) }
+		flow := func(name string) string { return b.flowField(s.flow, name) }
 		openNodes := func() int { return b.rows(s.flow).Open }
 		b.fail(b.claim(s.first), "")
 		want(t, "state after the failure", flow("public_flow_state"), "failed")
@@ -85,7 +85,7 @@ func TestSuspendedMemberTimesOut(t *testing.T) {
 		must(b, enginerpc.TickCall{Partition: partition, Limit: 10})
 		want(t, "first", b.core(s.first, "terminal_outcome"), "failed")
 		want(t, "second", b.core(s.second, "terminal_outcome"), "skipped")
-		want(t, "flow", b.field(b.keys.FlowCore(partition, s.flow), "public_flow_state"), "failed")
+		want(t, "flow", b.flowField(s.flow, "public_flow_state"), "failed")
 	})
 }
 

@@ -87,7 +87,7 @@ func (b *bench) stagedInRun(up, down enginecore.ExecutionID) edge {
 	}
 	must(b, enginerpc.StageDependencyEdgeCall{
 		FlowID: e.flow, EdgeID: e.id, UpstreamExecutionID: e.up, DownstreamExecutionID: down, DataPassingRef: "in",
-		ExpectedGraphRevision: atoi(b.field(b.keys.FlowCore(partition, e.flow), "graph_revision")),
+		ExpectedGraphRevision: atoi(b.flowField(e.flow, "graph_revision")),
 	})
 	return e
 }

@@ -138,21 +138,31 @@ func (x *twins) openEdges() (open [2][]int) {
 // result returns the result of a node.
 func (x *twins) result(s *twinSide, i int) string {
 	if s == x.rows {
-		text, err := x.do("GET", x.keys.FlowNodes(partition, s.flow)).ToString()
+		result, err := rowread.ResultOf(x.t.Context(), x.bench.client, x.keys, partition, s.flow, i+1)
 		if err != nil {
 			x.t.Fatal(err)
 		}
-		return rowread.Result(text, x.hash(x.keys.FlowResults(partition, s.flow)), i+1)
+		return result
 	}
 	text, _ := x.do("GET", x.keys.ExecResult(s.ids[i])).ToString()
 	return text
+}
+
+// flow returns the fields of the record of a flow.
+func (x *twins) flow(s *twinSide) map[string]string {
+	x.t.Helper()
+	fields, err := rowread.Flow(x.t.Context(), x.bench.client, x.keys, partition, s.flow)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return fields
 }
 
 // run describes a run.
 func (x *twins) run(s *twinSide) string {
 	x.t.Helper()
 	out := []string{fmt.Sprint("open ", x.bench.rows(s.flow).Open)}
-	core := x.hash(x.keys.FlowCore(partition, s.flow))
+	core := x.flow(s)
 	for _, name := range twinRunFields {
 		if core[name] != "" {
 			out = append(out, name+" "+x.plain(s, core[name]))

@@ -250,7 +250,7 @@ func (x *twins) stageCall(s *twinSide, e twinEdge, down int) enginerpc.StageDepe
 	return enginerpc.StageDependencyEdgeCall{
 		FlowID: s.flow, EdgeID: x.edge(s, e, down), UpstreamExecutionID: s.ids[e.up], DownstreamExecutionID: s.ids[down],
 		DependencyKind: e.kind, DataPassingRef: x.passes(e),
-		ExpectedGraphRevision: atoi(x.field(x.keys.FlowCore(partition, s.flow), "graph_revision")),
+		ExpectedGraphRevision: atoi(x.flow(s)["graph_revision"]),
 	}
 }
 

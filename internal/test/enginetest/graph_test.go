@@ -185,9 +185,17 @@ func (g *graph) plain(nodes []string, joins map[string]joinPolicy, edges ...[2]s
 	}
 }
 
+// flowFields returns the fields of the record of the flow.
+func (g *graph) flowFields() map[string]string {
+	g.t.Helper()
+	fields, err := rowread.Flow(g.ctx, g.e.Client(), g.e.Keys(), g.p, g.id)
+	require.NoError(g.t, err)
+	return fields
+}
+
 func (g *graph) stage(up, down string) {
 	g.t.Helper()
-	revision, err := strconv.ParseInt(g.hash(g.e.Keys().FlowCore(g.p, g.id))["graph_revision"], 10, 64)
+	revision, err := strconv.ParseInt(g.flowFields()["graph_revision"], 10, 64)
 	require.NoError(g.t, err)
 	_, err = g.e.StageDependencyEdge(g.ctx, enginerpc.StageDependencyEdgeCall{
 		FlowID: g.id, EdgeID: g.edge(up, down), UpstreamExecutionID: g.node(up), DownstreamExecutionID: g.node(down),
@@ -376,12 +384,15 @@ func (g *graph) result() enginerpc.FlowResultReply {
 // change.
 func (g *graph) dump() string {
 	g.t.Helper()
-	keys := []string{g.e.Keys().FlowCore(g.p, g.id)}
+	var keys []string
 	for _, member := range g.set(g.e.Keys().FlowMembers(g.p, g.id)) {
 		id := enginecore.ExecutionID(member)
 		keys = append(keys, g.e.Keys().ExecCore(id), g.e.Keys().ExecDepsMeta(id), g.e.Keys().FlowEdgegroup(g.id, id))
 	}
 	var lines []string
+	for _, field := range slices.Sorted(maps.Keys(g.flowFields())) {
+		lines = append(lines, field+" "+g.flowFields()[field])
+	}
 	for _, key := range keys {
 		m := g.hash(key)
 		for _, field := range slices.Sorted(maps.Keys(m)) {

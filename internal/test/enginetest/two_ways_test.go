@@ -163,9 +163,10 @@ func (x *twoWays) compare() {
 		for n, r := range rows {
 			states[i] += fmt.Sprintf("%s: %+v\n", x.names[n], withoutIDs(r))
 		}
-		results := g.hash(g.e.Keys().FlowResults(g.p, g.id))
 		for n, name := range x.names {
-			states[i] += fmt.Sprintf("%s gives %d bytes\n", name, len(rowread.Result(g.bytes(), results, n+1)))
+			result, err := rowread.ResultOf(g.ctx, g.e.Client(), g.e.Keys(), g.p, g.id, n+1)
+			require.NoError(x.t, err)
+			states[i] += fmt.Sprintf("%s gives %d bytes\n", name, len(result))
 		}
 		states[i] += strings.Join(g.events(), "\n")
 	}

@@ -51,7 +51,7 @@ func (l *waitFixture) rerun(names ...string) {
 	}
 }
 
-func (l *waitFixture) flowCore() map[string]string { return l.hash(l.e.Keys().FlowCore(l.p, l.id)) }
+func (l *waitFixture) flowCore() map[string]string { return l.flowFields() }
 
 func numbered(n int) []string {
 	names := make([]string, n)

@@ -215,10 +215,9 @@ func (l *waitFixture) send(node, name, source, payload string) string {
 
 func (l *waitFixture) result(name string) string {
 	l.t.Helper()
-	client := l.e.Client()
-	nodes, err := client.Do(l.ctx, client.B().Get().Key(l.e.Keys().FlowNodes(l.p, l.id)).Build()).ToString()
+	result, err := rowread.ResultOf(l.ctx, l.e.Client(), l.e.Keys(), l.p, l.id, l.run.Ordinal(name))
 	require.NoError(l.t, err)
-	return rowread.Result(nodes, l.hash(l.e.Keys().FlowResults(l.p, l.id)), l.run.Ordinal(name))
+	return result
 }
 
 func (l *waitFixture) journal(name string) map[string]string {

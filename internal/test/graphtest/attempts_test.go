@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
+	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -103,9 +104,11 @@ func TestStacksOfARunAreBounded(t *testing.T) {
 		def := fixture.OneNode(t, "hopeless", a)
 		run, err := runtime.Start(ctx, b.Client, def, 7)
 		require.NoError(t, err)
-		client, _, core := fixture.LogOf(t, b, run)
-		full := client.B().Hset().Key(core).FieldValue().FieldValue("stack_bytes", strconv.Itoa(1<<20-10000)).Build()
-		require.NoError(t, client.Do(ctx, full).Error(), "as if others had panicked before")
+		conn := engine.ConnOf(b.Engine.Internal())
+		p, err := conn.FlowPartition(run.FlowID())
+		require.NoError(t, err)
+		full := map[string]string{"stack_bytes": strconv.Itoa(1<<20 - 10000)} // as if others had panicked before
+		require.NoError(t, rowread.SetFlow(ctx, conn.Client(), conn.Keys(), p, run.FlowID(), full))
 		b.KeepingWorker(t, def.Handlers())
 		_, err = run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunFailed)

@@ -302,7 +302,7 @@ var mayImport = map[string][]string{
 		"fabrictype",
 		"activity", "enginecore", "flow", "internal/activitycontext", "internal/activityspec", "internal/enginerpc", "internal/flowgraph",
 		"internal/errordetail", "internal/recordtext", "internal/valueschema", "internal/engine", "internal/engine/batching",
-		"internal/engine/observe",
+		"internal/engine/observe", "internal/runrecord",
 	},
 	"internal/engine": {
 		"internal/keyspace", "internal/errorcode",
@@ -330,7 +330,7 @@ var mayImport = map[string][]string{
 	"internal/lualib":      {"lua"},
 	"internal/enginerpc": {
 		"enginecore", "fabrictype", "internal/errorcode", "internal/keyprefix", "internal/keyspace", "internal/lualib",
-		"internal/recordtext",
+		"internal/recordtext", "internal/runrecord",
 	},
 	"lua": {},
 	"enginecore/embedded": {
@@ -389,6 +389,7 @@ var mayImport = map[string][]string{
 	"internal/queueread":       {"internal/keyspace", "internal/engine", "admin", "enginecore", "internal/enginerpc", "internal/hashrecord", "runtime"},
 	"internal/errordetail":     {"internal/recordtext"},
 	"internal/recordtext":      {},
+	"internal/runrecord":       {},
 	"internal/stablehash":      {},
 	"internal/timetable":       {"internal/recordtext"},
 	"internal/valueschema":     {"internal/activityspec", "fabrictype"},
@@ -417,7 +418,7 @@ var mayImport = map[string][]string{
 		"internal/keyspace",
 		"fabrictype",
 		"internal/engine",
-		"activity", "enginecore", "flow", "internal/enginerpc", "internal/flowgraph", "internal/test/...", "runtime",
+		"activity", "enginecore", "flow", "internal/enginerpc", "internal/flowgraph", "internal/runrecord", "internal/test/...", "runtime",
 	},
 	"examples/agent":            {"fabrictype", "activity", "flow", "runtime"},
 	"examples/approval":         {"contract", "activity", "enginecore/embedded", "flow", "runtime", "approvals", "fabrictype"},
@@ -427,7 +428,7 @@ var mayImport = map[string][]string{
 	"internal/test/...": {
 		"internal/errorcode", "internal/keyspace", "internal/lualib",
 		"fabrictype", "contract",
-		"internal/engine", "internal/keeper", "internal/submit",
+		"internal/engine", "internal/keeper", "internal/runrecord", "internal/submit",
 		"activity", "admin", "enginecore", "enginecore/embedded", "flow", "internal/enginelink", "internal/enginerpc",
 		"internal/test/...", "runtime",
 	},

@@ -128,7 +128,9 @@ func setUp(
 	_, s.open = run(def, "open", 2)
 	<-begun
 	if !bench.Contract() {
-		s.graph = s.read(t, s.keys().FlowNodes(s.open.Partition, s.open.FlowID))[14:46]
+		graph, err := rowread.GraphOf(ctx, engine.ConnOf(bench.Engine.Internal()).Client(), s.keys(), s.open.Partition, s.open.FlowID)
+		require.NoError(t, err)
+		s.graph = graph
 	}
 	return s
 }
@@ -294,41 +296,37 @@ func (s *stage) expand(word string) string {
 	panic("unknown name " + word)
 }
 
-// column is the offset and the width of a value in a row or a header, in bytes.
-type column struct{ at, bytes int }
-
-var rowColumns = map[string]column{
-	"phase": {0, 1}, "owner": {1, 1}, "elig": {2, 1}, "why": {3, 1}, "outcome": {4, 1}, "attempt": {5, 1}, "public": {6, 1},
-	"flags": {7, 1}, "index": {8, 2}, "total": {10, 2}, "open": {19, 2}, "told": {21, 2}, "expires": {23, 6}, "ended": {41, 6},
-	"worker": {53, 4}, "lease": {57, 36},
-}
-
-var headColumns = map[string]column{"form": {0, 1}, "flags": {3, 1}, "open": {4, 4}, "created": {8, 6}, "graph": {14, 2}, "watched": {54, 1}}
-
 // rowCommand makes a command of ROW <node> <column> <number>, or of HEAD <run> <column> <number>.
 func (s *stage) rowCommand(words []string) []string {
 	place, node := s.place(words[1])
-	at := rowColumns[words[2]]
-	if words[0] == "HEAD" {
-		at = headColumns[words[2]]
-	} else {
-		at.at += rowread.RunHeadBytes + rowread.NodeRowBytes*(ordinals[node]-1)
+	column, at := rowread.RunHeadColumns[words[2]], 0
+	if words[0] == "ROW" {
+		column, at = rowread.NodeRowColumns[words[2]], rowread.RunHeadBytes+rowread.NodeRowBytes*(ordinals[node]-1)
 	}
 	bytes := []byte(words[3])
-	if at.bytes <= 8 {
-		n, err := strconv.Atoi(words[3])
-		if err != nil || at.bytes == 0 {
-			panic("a bad command: " + strings.Join(words, " "))
-		}
-		bytes = binary.LittleEndian.AppendUint64(nil, uint64(n))[:at.bytes]
+	if n, err := strconv.Atoi(words[3]); err == nil && column[1] <= 8 {
+		bytes = binary.LittleEndian.AppendUint64(nil, uint64(n))[:column[1]]
 	}
-	return []string{"SETRANGE", s.keys().FlowNodes(place.Partition, place.FlowID), strconv.Itoa(at.at), string(bytes)}
+	if column[1] == 0 {
+		panic("a bad command: " + strings.Join(words, " "))
+	}
+	return []string{"SETRANGE", s.keys().FlowNodes(place.Partition, place.FlowID), strconv.Itoa(at + column[0]), string(bytes)}
 }
 
 func (s *stage) do(t *testing.T, command string) {
 	t.Helper()
 	words := strings.Fields(command)
+	client := engine.ConnOf(s.Engine.Internal()).Client()
 	switch words[0] {
+	case "FIELD": // FIELD <run> <name> <value>, of the record of a run
+		place, _ := s.place(words[1])
+		require.NoError(t, rowread.SetFlow(context.Background(), client, s.keys(), place.Partition, place.FlowID, map[string]string{words[2]: words[3]}))
+		return
+	case "CUT": // CUT <run>, the last byte of its data
+		place, _ := s.place(words[1])
+		key := s.keys().FlowData(place.Partition, place.FlowID)
+		data := s.read(t, key)
+		words = []string{"SET", key, data[:len(data)-1]}
 	case "ROW", "HEAD":
 		words = s.rowCommand(words)
 	default:
@@ -336,7 +334,6 @@ func (s *stage) do(t *testing.T, command string) {
 			words[i] = strings.NewReplacer("␣", " ", "⏎", "\n").Replace(s.expand(words[i]))
 		}
 	}
-	client := engine.ConnOf(s.Engine.Internal()).Client()
 	require.NoError(t, client.Do(context.Background(), client.B().Arbitrary(words...).Build()).Error(), command)
 }
 

@@ -28,9 +28,10 @@ type partition struct {
 	// its id.
 	budgets       map[string]*budgetRecord
 	budgetWaiting map[string]value
-	graphs        map[string]*graph // by the hash of their form
-	graphRows     map[string]value  // those that runs are copies of, by the same
-	backlogSet    set               // see inBacklog
+	graphs        map[string]*graph            // by the hash of their form
+	graphRows     map[string]value             // those that runs are copies of, by the same
+	classes       map[string]map[string]string // of runs, by their ids
+	backlogSet    set                          // see inBacklog
 	key           func(rest string) string
 }
 
@@ -134,7 +135,7 @@ func (s *Snapshot) partition(tag string) *partition {
 			indexes: make(map[string]value), workers: make(map[string]value), unresolved: make(map[string]value),
 			runs: make(map[string]value), tagged: make(map[string]value), waitpoints: make(map[string]*waitpoint),
 			schedules: make(map[string]*schedule), bulkJobs: make(map[string]map[string]string), runKeys: make(map[string]*runKey), budgets: make(map[string]*budgetRecord),
-			budgetWaiting: make(map[string]value), graphs: make(map[string]*graph), graphRows: make(map[string]value),
+			budgetWaiting: make(map[string]value), graphs: make(map[string]*graph), graphRows: make(map[string]value), classes: make(map[string]map[string]string),
 			key: func(rest string) string { return s.prefix + ":" + rest },
 		}
 		s.partitions[tag] = p
@@ -327,7 +328,7 @@ func (p *partition) sortFlow(text string, v value) string {
 	types := map[string]string{
 		"core": "hash", "members": "set", "tags": "hash", "pending_cancels": "set", "input": "string",
 		"budgets": "string", "events": "list", "events_kept": "list", "events_gone": "hash", "summary": "hash", "grant": "hash",
-		"rerun": "set", "nodes": "string", "more": "hash", "results": "hash", "watchers": "zset",
+		"rerun": "set", "nodes": "string", "data": "string", "more": "hash", "results": "hash", "watchers": "zset",
 	}
 	want, known := types[kind]
 	if !known || (of != "" && kind != "grant" && kind != "rerun") {
@@ -443,6 +444,10 @@ func (p *partition) sortComposite(key, text string, v value) string {
 	if hash, found := strings.CutPrefix(text, "graph_rows:"); found {
 		p.graphRows[hash] = v
 		return wrongType(v, "string")
+	}
+	if id, found := strings.CutPrefix(text, "run_class:"); found {
+		p.classes[id] = v.hash
+		return wrongType(v, "hash")
 	}
 	if hash, found := strings.CutPrefix(text, "graph:"); found {
 		p.graphs[hash] = newGraph(key, v.hash)

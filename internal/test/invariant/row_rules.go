@@ -1,9 +1,12 @@
 package invariant
 
 import (
+	"crypto/sha1"
+	"encoding/hex"
 	"strconv"
 	"strings"
 
+	"github.com/flowfabric/flowfabric-go/internal/runrecord"
 	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
 )
 
@@ -88,23 +91,45 @@ func (g *graph) tells(up *row, ordinal int) bool {
 	return false
 }
 
+// classes checks the classes of runs; runs are the numbers of their runs. It returns how many classes use each graph.
+func (c *checker) classes(p *partition, runs map[string]int) (uses map[string]int) {
+	uses = make(map[string]int)
+	for id, class := range p.classes {
+		key := p.key("ffx:" + p.tag + ":run_class:" + id)
+		if got := number(class["runs"]); got != runs[id] || got == 0 {
+			c.fault(RuleRows, key, "is the class of %d runs, it says %s", runs[id], class["runs"])
+		}
+		decoded, err := runrecord.DecodeClass(class["text"])
+		if err != nil {
+			c.fault(RuleRows, key, "%v", err)
+			continue
+		}
+		if sum := sha1.Sum([]byte(class["text"])); hex.EncodeToString(sum[:8]) != id {
+			c.fault(RuleRows, key, "is not the beginning of the hash of its text")
+		}
+		uses[decoded.Graph]++
+	}
+	return uses
+}
+
 // rows checks the form of runs with rows, and the keys that belong to them.
 func (c *checker) rows(p *partition) {
-	uses := make(map[string]int)
+	runs := make(map[string]int) // by class
 	for _, f := range p.flows {
 		if f.run == nil {
 			c.rowless(f)
 			continue
 		}
-		uses[f.run.graph]++
+		runs[f.run.class]++
 		c.run(p, f)
 	}
+	uses := c.classes(p, runs)
 	for hash, g := range p.graphs {
 		for _, fault := range g.faults {
 			c.fault(RuleRows, g.key, "%s", fault)
 		}
-		if got := number(g.hash["runs"]); got != uses[hash] {
-			c.fault(RuleRows, g.key, "is used by %d runs, it says %s", uses[hash], g.hash["runs"])
+		if got := number(g.hash["classes"]); got != uses[hash] {
+			c.fault(RuleRows, g.key, "is used by %d classes, it says %s", uses[hash], g.hash["classes"])
 		}
 		c.graph(g)
 		c.graphRows(p, hash, g)
@@ -189,7 +214,7 @@ func (c *checker) unusedGraphs(p *partition, uses map[string]int) {
 	unused, key := p.indexes["unused_graphs"].scores, p.key("ffx:"+p.tag+":unused_graphs")
 	for hash, g := range p.graphs {
 		if _, listed := unused[hash]; listed != (uses[hash] == 0) {
-			c.fault(RuleRows, g.key, "is used by %d runs, but in the index of those that are not: %t", uses[hash], listed)
+			c.fault(RuleRows, g.key, "is used by %d classes, but in the index of those that are not: %t", uses[hash], listed)
 		}
 	}
 	for hash := range unused {

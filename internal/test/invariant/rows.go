@@ -1,12 +1,13 @@
 package invariant
 
 import (
-	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"strconv"
 	"strings"
 
+	"github.com/flowfabric/flowfabric-go/internal/runrecord"
 	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
 )
 
@@ -38,10 +39,11 @@ type runHead struct {
 	flags      int
 	open       int // from the header, or else counted in the rows
 	created    int64
-	graph      string
+	class      string // id, in hexadecimal digits
+	graph      string // hash
+	data       rowread.Data
 	rows       []row
-	input      string // when it is stored with the rows
-	result     string // of the only node, when it is stored with the rows
+	input      string // when it is stored with the record
 	definition *graph // nil when the graph is missing
 	extended   bool   // members or edges were added after the submission
 	replayed   bool   // an edge may be resolved again
@@ -64,28 +66,28 @@ type row struct {
 func (r *row) flag(mask int) bool { return r.flags&mask != 0 }
 
 // readRows reads the nodes of a run. It returns the fault of their form.
-func readRows(key, text string) (*runHead, string) {
+func readRows(key, text, data string) (*runHead, string) {
 	b := []byte(text)
 	if len(b) < rowread.RunHeadBytes || b[0] != rowread.RunHeadForm {
 		return nil, fmt.Sprint("has no header of form ", rowread.RunHeadForm)
 	}
 	stored := rowread.ReadRunHead(b)
 	h := &runHead{
-		key: key, count: stored.Count, flags: stored.Flags, open: int(stored.Open), created: stored.Created, graph: stored.Graph,
-		watched: stored.Watched != 0,
+		key: key, count: stored.Count, flags: stored.Flags, open: int(stored.Open), created: stored.Created,
+		class: hex.EncodeToString([]byte(stored.Class)), watched: stored.Watched != 0,
 	}
 	h.extended, h.replayed = h.flags&rowread.RunHeadExtended != 0, h.flags&rowread.RunHeadReplayed != 0
 	want := rowread.RunHeadBytes + h.count*rowread.NodeRowBytes
-	if behind := b[min(want, len(b)):]; h.flags&rowread.RunHeadInput != 0 {
-		h.input, behind = textAfter(behind)
-		if h.input == "" {
-			return h, "is marked as having its input after the rows, but has none there"
-		}
-		b = append(b[:want:want], behind...)
-	}
-	if h.count == 1 && len(b) >= want {
-		h.result, _ = textAfter(b[want:]) // the rest of a longer form has no meaning here
-		b = b[:want]
+	h.data = rowread.DataOf(text, data)
+	h.input = h.data.Input
+	if h.data.Record == "" {
+		return h, "has no record"
+	} else if h.flags&rowread.RunHeadInput != 0 && h.input == "" {
+		return h, "is marked as having its input with its record, but has none there"
+	} else if h.count > 1 && h.data.Rest != "" {
+		return h, fmt.Sprintf("has %d bytes too many in its data", len(h.data.Rest))
+	} else if h.count == 1 {
+		b = b[:min(want, len(b))]
 	}
 	if len(b) != want {
 		fault := fmt.Sprintf("has %d bytes, %d nodes take %d", len(b), h.count, want)
@@ -104,19 +106,6 @@ func readRows(key, text string) (*runHead, string) {
 		h.open = h.openRows()
 	}
 	return h, ""
-}
-
-// textAfter splits bytes that follow the rows into a text with its length before it and the rest. Without such a text
-// it returns "" and all bytes.
-func textAfter(b []byte) (text string, rest []byte) {
-	if len(b) < 4 {
-		return "", b
-	}
-	length := binary.LittleEndian.Uint32(b)
-	if int64(length) > int64(len(b)-4) {
-		return "", b
-	}
-	return string(b[4:][:length]), b[4+length:]
 }
 
 // openRows counts the rows of nodes that have not ended.
@@ -156,14 +145,17 @@ func (s *Snapshot) fillRows(p *partition) {
 			continue
 		}
 		key := p.key("flow:" + p.tag + ":" + f.id + ":nodes")
-		run, fault := readRows(key, v.text)
+		run, fault := readRows(key, v.text, f.parts["data"].text)
 		if fault != "" {
 			s.faults = append(s.faults, Violation{RuleRows, key, fault})
 		}
 		if run == nil {
 			continue
 		}
-		f.run, run.definition = run, p.graphs[run.graph]
+		f.run = run
+		if fault := s.fillRun(p, f, v.text); fault != "" {
+			s.faults = append(s.faults, Violation{RuleRows, key, fault})
+		}
 		for i := range run.rows {
 			run.rows[i].run = f
 			e := p.execution(nodeID(p.tag, f.id, i+1))
@@ -175,11 +167,37 @@ func (s *Snapshot) fillRows(p *partition) {
 			if result, has := f.parts["results"].hash[strconv.Itoa(i+1)]; has {
 				e.parts["result"] = value{kind: "string", text: result}
 			}
-			if run.result != "" {
-				e.parts["result"] = value{kind: "string", text: run.result}
+			if result, has := run.data.Results[i+1]; has {
+				e.parts["result"] = value{kind: "string", text: result}
 			}
 		}
 	}
+}
+
+// fillRun gives a run the record that a hash would have. It returns the fault of the stored data.
+func (s *Snapshot) fillRun(p *partition, f *flowRecord, nodes string) string {
+	if f.core != nil && f.run.flags&rowread.RunHeadOverlay == 0 {
+		return "is not marked as having an overlay, but has one"
+	}
+	class, found := p.classes[f.run.class]
+	if !found {
+		return "its class " + f.run.class + " does not exist"
+	}
+	decoded, err := runrecord.DecodeClass(class["text"])
+	if err != nil {
+		return err.Error()
+	}
+	f.run.graph, f.run.definition = decoded.Graph, p.graphs[decoded.Graph]
+	stored := rowread.Stored{Nodes: nodes, Data: f.parts["data"].text, Class: class["text"], Overlay: f.core}
+	if f.run.definition != nil {
+		stored.Graph = f.run.definition.hash
+	}
+	fields, err := stored.Fields()
+	if err != nil {
+		return err.Error()
+	}
+	f.core = fields
+	return ""
 }
 
 // record returns the fields that a row, its graph and its run contain, by the names of the fields of a hash.

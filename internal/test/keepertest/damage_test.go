@@ -270,6 +270,7 @@ var ofNoMember = map[string]string{
 	"ffx.bulk_job":             "a record",
 	"ffx.graph":                "a record",
 	"ffx.graph_rows":           "a record",
+	"ffx.run_class":            "a record",
 	"ffx.protocol":             "a record",
 	"ffx.partition":            "the beginning of other keys",
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/runrecord"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -66,8 +67,10 @@ func TestUnusedGraphs(t *testing.T) {
 		_, err = d.core.PutGraph(d.ctx, put[1])
 		require.NoError(t, err)
 		submit := enginerpc.SubmitCall{
-			Partition: p, Graph: abandoned, GraphHash: "h", FlowName: "chain",
-			Runs: []enginerpc.SubmitRun{{FlowID: keyspace.FlowIDFor("test", "chain", "x"), RunID: "x"}},
+			Partition: p, Class: runrecord.Class{Graph: abandoned, GraphHash: "h", FlowName: "chain"}.Encode(),
+			Runs: []enginerpc.SubmitRun{{
+				FlowID: keyspace.FlowIDFor("test", "chain", "x"), Record: runrecord.Record{RunID: "x"}.Encode(),
+			}},
 		}
 		_, err = d.core.Submit(d.ctx, submit)
 		require.NoError(t, err)
@@ -174,8 +177,10 @@ func TestBadGraphs(t *testing.T) {
 		b.Check(t, invariant.AnyTime)
 
 		submit := enginerpc.SubmitCall{
-			Partition: p, Graph: hash, GraphHash: "h", FlowName: "chain",
-			Runs:   []enginerpc.SubmitRun{{FlowID: keyspace.FlowIDFor("test", "chain", "x")}},
+			Partition: p, Class: runrecord.Class{Graph: hash, GraphHash: "h", FlowName: "chain"}.Encode(),
+			Runs: []enginerpc.SubmitRun{{
+				FlowID: keyspace.FlowIDFor("test", "chain", "x"), Record: runrecord.Record{}.Encode(),
+			}},
 			Limits: []enginerpc.SubmitLimit{{Run: 1, Node: 71, Text: `[{"name":"x","max":1}]`}},
 		}
 		before := d.keysLike(p.Tag())

@@ -39,7 +39,6 @@ func TestCountsOfLargeRuns(t *testing.T) {
 		place := b.Locate(t, def.Name(), "wide")
 		_, err = runtime.Start(d.ctx, b.Client, def, 1, runtime.WithID("wide"))
 		require.NoError(t, err)
-		core := d.keys.FlowCore(place.Partition, place.FlowID)
 		client := d.core.Client()
 		open := func() int {
 			t.Helper()
@@ -59,7 +58,7 @@ func TestCountsOfLargeRuns(t *testing.T) {
 		require.Zero(t, d.run("member_reconciliation").Done)
 
 		setOpen(77)
-		d.do("HSET", core, "nodes_failed", "5")
+		require.NoError(t, rowread.SetFlow(d.ctx, client, d.keys, place.Partition, place.FlowID, map[string]string{"nodes_failed": "5"}))
 		lane := d.keys.LaneEligible(place.Partition, "default")
 		d.do("ZREM", lane, string(b.Node(t, place, "n7")))
 		require.Equal(t, map[string]int64{"flow_counts": 2, "lane:eligible": 1}, d.countMembers(place, func() {}))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
@@ -150,7 +152,8 @@ func (x *busyRun) handlers() []activity.Handler {
 
 // do sends a command, with names in it: $idx:x and $ffx:x are keys of the partition, $id:x is the execution of a node,
 // $exec:x:part a key of it ($first in it is the edge from the first node), $flow, $flow:part, $over, $over:part,
-// $overid and $holder are the flows, ids and worker of these names.
+// $overid and $holder are the flows, ids and worker of these names. FIELD <flow> <name> <value> sets a field of a flow's
+// record, and OPEN <flow> <number> the number of its open nodes.
 func (x *busyRun) do(t *testing.T, command string) {
 	t.Helper()
 	tag := x.plan.Partition.Tag()
@@ -183,7 +186,18 @@ func (x *busyRun) do(t *testing.T, command string) {
 			words[i] = string(keyspace.EdgeIDFor(x.plan.FlowID, from, to))
 		}
 	}
-	client := engine.ConnOf(x.Engine.Internal()).Client()
+	conn := engine.ConnOf(x.Engine.Internal())
+	client, p := conn.Client(), x.plan.Partition
+	switch words[0] {
+	case "FIELD":
+		require.NoError(t, rowread.SetFlow(x.ctx, client, conn.Keys(), p, enginecore.FlowID(words[1]), map[string]string{words[2]: words[3]}))
+		return
+	case "OPEN":
+		open, err := strconv.Atoi(words[2])
+		require.NoError(t, err)
+		require.NoError(t, rowread.SetOpen(x.ctx, client, conn.Keys(), p, enginecore.FlowID(words[1]), open))
+		return
+	}
 	n, err := client.Do(x.ctx, client.B().Arbitrary(words...).Build()).ToInt64()
 	require.NoError(t, err, command)
 	if words[0] != "ZADD" && words[0] != "HSET" {
@@ -302,9 +316,9 @@ func damages() [][]damage {
 		},
 		{
 			{"HSET $flow:edgegroup:$joined failed 1", "edge_groups"},
-			{"SETRANGE $flow:nodes 4 M", "flow_counts"},
-			{"HSET $flow:core nodes_failed 1", "flow_counts"},
-			{"SETRANGE $over:nodes 4 M;HSET $over:core nodes_cancelled 1", "flow_counts"},
+			{"OPEN $flow 77", "flow_counts"},
+			{"FIELD $flow nodes_failed 1", "flow_counts"},
+			{"OPEN $over 77;FIELD $over nodes_cancelled 1", "flow_counts"},
 		},
 	}
 }
@@ -354,7 +368,7 @@ func TestListedRunIsKept(t *testing.T) {
 		report, err = b.RunKeeperTask(x.ctx, "index_reconciliation")
 		require.NoError(t, err)
 		require.Empty(t, report.Repaired)
-		x.do(t, "HDEL $over:core retention") // it is kept for ever
+		x.do(t, "FIELD $over retention -1") // it is kept for ever
 		x.do(t, "ZADD $ffx:purge_due 5 $over")
 		report, err = b.RunKeeperTask(x.ctx, "retention")
 		require.NoError(t, err)

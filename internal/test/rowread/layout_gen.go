@@ -7,10 +7,27 @@ import (
 )
 
 // RunHeadBytes is the length of a RunHead.
-const RunHeadBytes = 55
+const RunHeadBytes = 49
 
 // RunHeadForm is the value of this column.
 const RunHeadForm = 2
+
+// RunHeadState are the values of this column, from number 1 on.
+var RunHeadState = []string{
+	"open",
+	"completed",
+	"failed",
+	"cancelled",
+}
+
+// RunHeadOutcome are the values of this column, from number 1 on.
+var RunHeadOutcome = []string{
+	"none",
+	"success",
+	"failed",
+	"cancelled",
+	"expired",
+}
 
 // Bits of the column flags of a RunHead.
 const (
@@ -29,22 +46,36 @@ const (
 	RunHeadSpecial = 32
 	// RunHeadInput: the input of the run follows the rows
 	RunHeadInput = 64
+	// RunHeadOverlay: the run has fields in the hash of a flow's record
+	RunHeadOverlay = 128
 )
 
 // RunHead: The header of the rows of a run
 type RunHead struct {
 	// Form: form of the string
 	Form int
-	// Count: number of nodes
-	Count int
+	// State: `public_flow_state`
+	State int
+	// Outcome: `outcome`
+	Outcome int
+	// Closed: `closed_at`; 0 while the run is open
+	Closed int64
 	// Flags: properties of the run
 	Flags int
 	// Open: number of nodes that have not ended; not kept up to date in small plain runs
 	Open int64
+	// Count: number of nodes
+	Count int
 	// Created: creation of the run
 	Created int64
-	// Graph: hash of the graph, in hex
-	Graph string
+	// Deadline: `deadline_at`; 0 is none
+	Deadline int64
+	// Class: id of the run's class
+	Class string
+	// Ends: of a child run: how often it has ended
+	Ends int
+	// Told: of a child run: the number of the last end of which its node was notified
+	Told int
 	// Origin: origin of the process that started the run and receives its end; 8 times `-` is none
 	Origin string
 	// Watched: 1 if other processes have waited for its end
@@ -53,38 +84,56 @@ type RunHead struct {
 
 // RunHeadColumns has where columns are: how many bytes come before one, and how many it has.
 var RunHeadColumns = map[string][2]int{
-	"form":    {0, 1},
-	"count":   {1, 2},
-	"flags":   {3, 1},
-	"open":    {4, 4},
-	"created": {8, 6},
-	"graph":   {14, 32},
-	"origin":  {46, 8},
-	"watched": {54, 1},
+	"form":     {0, 1},
+	"state":    {1, 1},
+	"outcome":  {2, 1},
+	"closed":   {3, 6},
+	"flags":    {9, 1},
+	"open":     {10, 4},
+	"count":    {14, 2},
+	"created":  {16, 6},
+	"deadline": {22, 6},
+	"class":    {28, 8},
+	"ends":     {36, 2},
+	"told":     {38, 2},
+	"origin":   {40, 8},
+	"watched":  {48, 1},
 }
 
 // ReadRunHead reads one from the beginning of bytes that have at least its length.
 func ReadRunHead(b []byte) RunHead {
 	return RunHead{
-		Form:    int(b[0:1][0]),
-		Count:   int(binary.LittleEndian.Uint16(b[1:3])),
-		Flags:   int(b[3:4][0]),
-		Open:    int64(binary.LittleEndian.Uint32(b[4:8])),
-		Created: time48(b[8:14]),
-		Graph:   string(b[14:46]),
-		Origin:  string(b[46:54]),
-		Watched: int(b[54:55][0]),
+		Form:     int(b[0:1][0]),
+		State:    int(b[1:2][0]),
+		Outcome:  int(b[2:3][0]),
+		Closed:   time48(b[3:9]),
+		Flags:    int(b[9:10][0]),
+		Open:     int64(binary.LittleEndian.Uint32(b[10:14])),
+		Count:    int(binary.LittleEndian.Uint16(b[14:16])),
+		Created:  time48(b[16:22]),
+		Deadline: time48(b[22:28]),
+		Class:    string(b[28:36]),
+		Ends:     int(binary.LittleEndian.Uint16(b[36:38])),
+		Told:     int(binary.LittleEndian.Uint16(b[38:40])),
+		Origin:   string(b[40:48]),
+		Watched:  int(b[48:49][0]),
 	}
 }
 
 // Append appends the bytes of a RunHead.
 func (r RunHead) Append(b []byte) []byte {
 	b = append(b, byte(r.Form))
-	b = binary.LittleEndian.AppendUint16(b, uint16(r.Count))
+	b = append(b, byte(r.State))
+	b = append(b, byte(r.Outcome))
+	b = appendTime48(b, r.Closed)
 	b = append(b, byte(r.Flags))
 	b = binary.LittleEndian.AppendUint32(b, uint32(r.Open))
+	b = binary.LittleEndian.AppendUint16(b, uint16(r.Count))
 	b = appendTime48(b, r.Created)
-	b = append(b, r.Graph...)
+	b = appendTime48(b, r.Deadline)
+	b = append(b, r.Class...)
+	b = binary.LittleEndian.AppendUint16(b, uint16(r.Ends))
+	b = binary.LittleEndian.AppendUint16(b, uint16(r.Told))
 	b = append(b, r.Origin...)
 	b = append(b, byte(r.Watched))
 	return b

@@ -39,7 +39,7 @@ func Record(ctx context.Context, client rueidis.Client, keys enginerpc.Keys, id 
 		return nil, err
 	}
 	row := rows[ordinal-1]
-	graph, err := hash(ctx, client, keys.FfxGraph(p, head.Graph))
+	_, graph, err := classOf(ctx, client, keys, p, head)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func Record(ctx context.Context, client rueidis.Client, keys enginerpc.Keys, id 
 	maps.Copy(out, row.Fields(MoreOf(more, ordinal)))
 	out["execution_id"], out["flow_id"] = string(id), string(flow)
 	out["partition_id"], out["created_at"] = strconv.Itoa(int(p.Index)), strconv.FormatInt(head.Created, 10)
-	run, err := hash(ctx, client, keys.FlowCore(p, flow))
+	run, err := Flow(ctx, client, keys, p, flow)
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ type Head struct {
 	Flags   int // of RunHead
 	Open    int // nodes that have not ended
 	Created int64
-	Graph   string // hash
+	Class   string // id of the class
 }
 
 // Row is one node. State fields have the texts that records have, "" for a value that is in the hash of further fields.
@@ -47,35 +47,54 @@ type Row struct {
 	Lease                           string // "" before the first
 }
 
-// Result returns the result of a node of a run by its ordinal: nodes is the string with its rows, and results the hash
-// with results. A run of one node has a short result after its row.
-func Result(nodes string, results map[string]string, ordinal int) string {
-	if ordinal == 1 && len(nodes) >= RunHeadBytes+NodeRowBytes && ReadRunHead([]byte(nodes)).Count == 1 {
-		_, rest := inputAfter(nodes, 1)
-		if result, _ := textAt(rest); result != "" {
-			return result
-		}
-	}
-	return results[strconv.Itoa(ordinal)]
+// Data has the values that are stored with a run in addition to its rows.
+type Data struct {
+	Record string // as internal/runrecord encodes it
+	Input  string // "" without one, or where it has its own key
+	// Results are by the ordinals of their nodes, without those in the hash with results.
+	Results map[int]string
+	Rest    string // bytes without a meaning
 }
 
-// inputAfter returns the input after the rows of a run with count nodes, "" without one, and the rest after it.
-func inputAfter(nodes string, count int) (input, rest string) {
-	rest = nodes[RunHeadBytes+count*NodeRowBytes:]
-	if ReadRunHead([]byte(nodes)).Flags&RunHeadInput == 0 {
-		return "", rest
+// DataOf reads the data of a run: nodes is the string with its rows, and data the other one, which runs of more than
+// one node have.
+func DataOf(nodes, data string) Data {
+	head := ReadRunHead([]byte(nodes))
+	rest := data
+	if head.Count == 1 {
+		rest = nodes[min(len(nodes), RunHeadBytes+NodeRowBytes):]
 	}
-	return textAt(rest)
+	var d Data
+	d.Record, rest = textAt(rest)
+	if head.Flags&RunHeadInput != 0 {
+		d.Input, rest = textAt(rest)
+	}
+	d.Results = make(map[int]string)
+	if head.Count == 1 {
+		var result string
+		if result, rest = textAt(rest); result != "" {
+			d.Results[1] = result
+		}
+	}
+	for head.Count > 1 && len(rest) >= 2 {
+		result, after := textAt(rest[2:])
+		if len(after) == len(rest)-2 {
+			break
+		}
+		d.Results[int(binary.LittleEndian.Uint16([]byte(rest)))], rest = result, after
+	}
+	d.Rest = rest
+	return d
 }
 
 // textAt returns the text at the beginning of stored bytes, with its length before it, and the bytes that follow.
 func textAt(stored string) (text, rest string) {
 	if len(stored) < 4 {
-		return "", ""
+		return "", stored
 	}
 	length := int(binary.LittleEndian.Uint32([]byte(stored)))
 	if length > len(stored)-4 {
-		return "", ""
+		return "", stored
 	}
 	return stored[4:][:length], stored[4+length:]
 }
@@ -87,12 +106,8 @@ func Parse(nodes string) (Head, []Row, error) {
 	}
 	b := []byte(nodes)
 	stored := ReadRunHead(b)
-	h := Head{Nodes: stored.Count, Flags: stored.Flags, Open: int(stored.Open), Created: stored.Created, Graph: stored.Graph}
+	h := Head{Nodes: stored.Count, Flags: stored.Flags, Open: int(stored.Open), Created: stored.Created, Class: stored.Class}
 	want := RunHeadBytes + h.Nodes*NodeRowBytes
-	if h.Flags&RunHeadInput != 0 && len(b) > want {
-		input, _ := inputAfter(nodes, h.Nodes)
-		want += 4 + len(input)
-	}
 	if len(b) != want && (h.Nodes != 1 || len(b) < want) {
 		return h, nil, fmt.Errorf("rows of %d nodes have %d bytes, want %d", h.Nodes, len(b), want)
 	}

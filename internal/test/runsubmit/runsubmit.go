@@ -18,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/runrecord"
 )
 
 // Run describes a run. Its zero value lacks ids and nodes.
@@ -107,15 +108,26 @@ func (r *Run) graph() ([]enginerpc.PutGraphCall, string) {
 	return calls, hash
 }
 
+// record is the record of the run, as it is stored.
+func (r *Run) record() []byte {
+	record := runrecord.Record{
+		RunID: r.RunID, InputHash: r.InputHash, TraceContext: r.Trace, FairKey: r.FairKey, Creator: r.Creator,
+	}
+	for _, p := range r.Parents {
+		record.Parent, record.FailFast = string(p.ExecutionID), p.FailFast
+	}
+	return record.Encode()
+}
+
 // Call returns the call that submits the run, once its graph is stored.
 func (r *Run) Call() enginerpc.SubmitCall {
 	_, hash := r.graph()
 	call := enginerpc.SubmitCall{
-		Partition: r.Partition, Graph: hash, GraphHash: r.GraphHash, FlowName: r.FlowName, Namespace: r.Namespace,
-		Deadline: r.Deadline, CreatorIdentity: r.Creator, Retention: r.Retention, Tags: r.Tags,
-		Runs: []enginerpc.SubmitRun{{
-			FlowID: r.FlowID, RunID: r.RunID, InputHash: r.InputHash, Input: r.Input, TraceContext: r.Trace, FairKey: r.FairKey,
-		}},
+		Partition: r.Partition, Deadline: r.Deadline, Tags: r.Tags,
+		Class: runrecord.Class{
+			Graph: hash, GraphHash: r.GraphHash, FlowName: r.FlowName, Namespace: r.Namespace, Retention: r.Retention,
+		}.Encode(),
+		Runs:  []enginerpc.SubmitRun{{FlowID: r.FlowID, Record: r.record(), Input: r.Input, FairKey: r.FairKey}},
 		Fires: r.Fires,
 	}
 	for _, b := range r.Budgets {

@@ -25,6 +25,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver/proxy"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -109,10 +110,12 @@ func contentOf(t *testing.T, ctx context.Context, client rueidis.Client, key str
 	answer, err := client.Do(ctx, read()).ToAny()
 	require.NoError(t, err)
 	if strings.HasSuffix(key, ":nodes") {
-		// The rows: the header has the time of creation, which is also the time of changes by the same call.
+		// The rows: the header has the time of creation, which is also the time of changes by the same call, and the deadline.
 		text := answer.(string)
-		const from, to = 8, 14
-		answer = fmt.Sprintf("%x", strings.ReplaceAll(text, text[from:to], ""))
+		created := rowread.RunHeadColumns["created"]
+		deadline := rowread.RunHeadColumns["deadline"]
+		text = text[:deadline[0]] + text[deadline[0]+deadline[1]:]
+		answer = fmt.Sprintf("%x", strings.ReplaceAll(text, text[created[0]:created[0]+created[1]], ""))
 	}
 	return rename(fmt.Sprint(answer))
 }
@@ -342,7 +345,7 @@ func TestRecordsOfLaterRuns(t *testing.T) {
 			}, enginetest.Patience, time.Millisecond)
 			_, err = fixture.SubmitAlone(ctx, b.Client, plan)
 			require.NoError(t, err)
-			run, err := client.Do(ctx, client.B().Hgetall().Key(keys.FlowCore(plan.Partition, plan.FlowID)).Build()).AsStrMap()
+			run, err := rowread.Flow(ctx, client, keys, plan.Partition, plan.FlowID)
 			require.NoError(t, err)
 			for _, node := range flowgraph.Of(def.Internal()).Nodes {
 				id := plan.ExecutionID(node.Name)

@@ -25,6 +25,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
+	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver/proxy"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -321,7 +322,7 @@ func (s *storm) flowHistory(ctx context.Context, id enginecore.FlowID) string {
 	if err != nil {
 		return err.Error()
 	}
-	core, err := client.Do(ctx, client.B().Hgetall().Key(keys.FlowCore(p, id)).Build()).AsStrMap()
+	core, err := rowread.Flow(ctx, client, keys, p, id)
 	if err != nil {
 		return err.Error()
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
+	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -40,7 +41,7 @@ func readLog(t *testing.T, b *enginetest.Bench, run *runtime.Run[int], after str
 // logEntries are the elements of the list in which a run's log is kept.
 func logEntries(t *testing.T, b *enginetest.Bench, run *runtime.Run[int]) []string {
 	t.Helper()
-	client, log, _ := fixture.LogOf(t, b, run)
+	client, log := fixture.LogOf(t, b, run)
 	entries, err := client.Do(t.Context(), client.B().Lrange().Key(log).Start(0).Stop(-1).Build()).AsStrSlice()
 	require.NoError(t, err)
 	return entries
@@ -49,7 +50,7 @@ func logEntries(t *testing.T, b *enginetest.Bench, run *runtime.Run[int]) []stri
 // fillLog appends elements to a log that have one event each, of a run that begins to be long.
 func fillLog(t *testing.T, b *enginetest.Bench, run *runtime.Run[int], count int, element string) {
 	t.Helper()
-	client, log, _ := fixture.LogOf(t, b, run)
+	client, log := fixture.LogOf(t, b, run)
 	for count > 0 {
 		chunk := slices.Repeat([]string{element}, min(count, 1000))
 		require.NoError(t, client.Do(t.Context(), client.B().Rpush().Key(log).Element(chunk...).Build()).Error())
@@ -185,9 +186,13 @@ func TestEventsOfABrokenCall(t *testing.T) {
 		p, err := core.FlowPartition(run.FlowID())
 		require.NoError(t, err)
 		// The rows are of a form that the library does not know.
-		write := core.Client().B().Setrange().Key(core.Keys().FlowNodes(p, run.FlowID())).Offset(0).Value("\xff").Build()
-		require.NoError(t, core.Client().Do(ctx, write).Error())
+		write := func(form byte) {
+			command := core.Client().B().Setrange().Key(core.Keys().FlowNodes(p, run.FlowID())).Offset(0).Value(string([]byte{form})).Build()
+			require.NoError(t, core.Client().Do(ctx, command).Error())
+		}
+		write(0xff)
 		require.Error(t, run.Cancel(ctx, "breaks"))
+		write(rowread.RunHeadForm)
 		require.NoError(t, other.Pause(ctx, "later"))
 		require.Len(t, readLog(t, b, run, "", 500), 1)
 		log := readLog(t, b, other, "", 500)

@@ -38,7 +38,7 @@ local function check(A, a)
 end
 
 -- Returns the arrival of the call's run, to be stored with the run; nil for most calls. Returns nil and the error reply when it
--- is invalid.
+-- is invalid. The run gets the fields of its record.
 function arrival.parse(A)
   local a = A.arrivals and A.arrivals[1]
   if not a then return nil, not A.arrivals and reply.err('invalid_input', 'the counts do not fit the arguments') or nil end
@@ -53,7 +53,9 @@ function arrival.parse(A)
   if is_set(text) and not a.windows then return nil, refuse('windows', 'up to 8 of up to 10000 starts within a time', text) end
   local err = #A.arrivals > 1 and refuse('arrivals', 'one', #A.arrivals) or check(A, a)
   if err then return nil, err end
-  A.runs[1].arrival = a
+  local run = A.runs[1]
+  for name, value in pairs(run_data.decode(run.record, run.flow_id)) do run[name] = value end
+  run.arrival = a
   return a
 end
 
@@ -95,6 +97,6 @@ function arrival.created(c, A, n, run)
   elseif a.windows then
     throttle.created(c, run, a)
   else
-    run_key.created(c, run, a, A.creator_identity)
+    run_key.created(c, run, a, run.creator_identity)
   end
 end

@@ -33,12 +33,12 @@ local function keep(c, a, start_at)
 end
 
 -- Returns the run that gathers calls of a key, while they may join it; nil when there is none for this call.
-local function gathering(c, A, a, pending)
+local function gathering(c, n, a, pending)
   if not pending or pending.mode ~= mode_of(a) then return nil end
   local flow = record.read(key.flow_core(c, pending.flow_id), FLOW_FIELDS)
   if not flow or flow.public_flow_state ~= 'open' or flow.purging then return nil end
   local at = number.finite(flow.start_at)
-  if not at or at <= c.now or flow.graph_hash ~= string.sub(A.graph_hash, 1, run_record.HASH_DIGITS) then return nil end
+  if not at or at <= c.now or flow.graph_hash ~= n.class.graph_hash then return nil end
   return flow
 end
 
@@ -56,9 +56,9 @@ end
 local function write_input(c, pending, run, input)
   local flow_id = pending.flow_id
   redis.call('SET', key.flow_input(c, flow_id), input)
-  redis.call('HSET', key.flow_core(c, flow_id), 'input_hash', run.input_hash)
+  record.set(key.flow_core(c, flow_id), 'input_hash', run.input_hash)
   if mode_of(run.arrival) == 'latest' and is_set(run.fair_key) then
-    redis.call('HSET', key.flow_core(c, flow_id), 'fair_key', run.fair_key)
+    record.set(key.flow_core(c, flow_id), 'fair_key', run.fair_key)
   end
   local r = row.run(c, flow_id)
   for _, entry in ipairs(run.limits or {}) do
@@ -74,7 +74,7 @@ function debounce.judge(c, A, n, run, a)
   if pending and redis.call('SISMEMBER', calls_key, a.call_id) == 1 then
     return { 'joined', pending.run_id, pending.flow_id, 'repeated' }
   end
-  local flow = gathering(c, A, a, pending)
+  local flow = gathering(c, n, a, pending)
   if not flow then
     n.start_at = start_of(c, a, nil)
     return nil

@@ -19,7 +19,7 @@ local function is_taken(c, id, at_once)
   return redis.call('ZCARD', key.ffx_run_key_open(c, id)) >= at_once or redis.call('EXISTS', key.ffx_run_key_queue(c, id)) == 1
 end
 
-local function run_id_of(c, flow_id) return redis.call('HGET', key.flow_core(c, flow_id), 'run_id') or '' end
+local function run_id_of(c, flow_id) return record.value(key.flow_core(c, flow_id), 'run_id') or '' end
 
 -- Returns the run that was opened last, or the next one that will be.
 local function running(c, id)
@@ -67,7 +67,7 @@ end
 local function start(c, id, flow_id, flow)
   redis.call('ZREM', key.ffx_run_key_queue(c, id), flow_id)
   redis.call('ZADD', key.ffx_run_key_open(c, id), c.now_text, flow_id)
-  redis.call('HDEL', key.flow_core(c, flow_id), 'queued')
+  record.clear(key.flow_core(c, flow_id), 'queued')
   run_start.move_all(c, row.run(c, flow_id), flow, c.now)
 end
 
@@ -142,7 +142,7 @@ end
 function run_key.ended(c, flow_id, id)
   redis.call('ZREM', key.ffx_run_key_open(c, id), flow_id)
   if redis.call('ZREM', key.ffx_run_key_queue(c, id), flow_id) == 1 then
-    redis.call('HDEL', key.flow_core(c, flow_id), 'queued')
+    record.clear(key.flow_core(c, flow_id), 'queued')
   end
   promote(c, id)
 end
@@ -251,6 +251,6 @@ function F.ffx_read_run_key(K, A)
   for i, at in ipairs(redis.call('LRANGE', key.ffx_run_key_starts(c, id), 0, MAX_LISTED - 1)) do starts[i] = { at } end
   return reply.ok(c.now_text, listed(c, open_key, 'start_at'), number.text(redis.call('ZCARD', open_key)),
     listed(c, queue_key, 'created_at'), number.text(redis.call('ZCARD', queue_key)),
-    flow_id and { { flow_id, run_id, redis.call('HGET', key.flow_core(c, flow_id), 'created_at') or '' } } or {},
+    flow_id and { { flow_id, run_id, record.value(key.flow_core(c, flow_id), 'created_at') or '' } } or {},
     debounce.pending(c, id), starts)
 end

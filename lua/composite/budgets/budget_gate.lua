@@ -128,8 +128,8 @@ end
 function F.ffx_note_breach(K, A)
   local c = call.open(K.partition)
   local flow_key = key.flow_core(c, A.flow_id)
-  if redis.call('EXISTS', flow_key) == 0 then return reply.already() end
-  if redis.call('HSETNX', flow_key, 'breach ' .. A.budget_id .. ' ' .. A.id, c.now_text) == 0 then return reply.already() end
+  if record.exists(flow_key) == 0 then return reply.already() end
+  if not record.set_once(flow_key, 'breach ' .. A.budget_id .. ' ' .. A.id, c.now_text) then return reply.already() end
   event_log.add(c, A.flow_id, 'budget_' .. A.kind, A.node, A.attempt, A.words)
   return reply.ok()
 end
@@ -145,7 +145,7 @@ end
 
 -- Returns when a run is to be checked again; 0 when it is gone.
 local function look_again(c, flow_id)
-  if redis.call('EXISTS', key.flow_core(c, flow_id)) == 0 then return '0' end
+  if record.exists(key.flow_core(c, flow_id)) == 0 then return '0' end
   local purge_at = tonumber(redis.call('ZSCORE', key.ffx_purge_due(c), flow_id) or nil)
   local at = math.max(purge_at or math.huge, c.now) + PURGE_GRACE_MS
   return number.text(math.min(at, c.now + RUN_AGAIN_MS))

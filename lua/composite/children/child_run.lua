@@ -40,14 +40,14 @@ end
 
 -- Schedules the notice to the parent that its run is over. Ends are counted, since a run that is run again ends more than once.
 function child_run.ended(c, flow_id, flow_key)
-  redis.call('HINCRBY', flow_key, 'ends', 1)
+  record.add(flow_key, 'ends', 1)
   redis.call('ZADD', key.ffx_children(c), c.now, flow_id)
   wake.due(c, c.now)
 end
 
 -- Records that the run is open again.
 function child_run.reopened(c, flow_id, flow_key)
-  if redis.call('HEXISTS', flow_key, 'parent_execution_id') == 1 then child_run.submitted(c, flow_id) end
+  if record.value(flow_key, 'parent_execution_id') then child_run.submitted(c, flow_id) end
 end
 
 -- Returns the entry that requests the state of a node's run.
@@ -186,7 +186,7 @@ function F.ffx_end_errand(K, A)
   end
   if flow and not (flow.closed_at and flow.ends == A.ends) then return reply.ok() end
   redis.call('ZREM', key.ffx_children(c), A.flow_id)
-  if flow then redis.call('HSET', key.flow_core(c, A.flow_id), 'told', A.ends) end
+  if flow then record.set(key.flow_core(c, A.flow_id), 'told', A.ends) end
   return reply.ok()
 end
 

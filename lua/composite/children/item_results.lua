@@ -24,21 +24,26 @@ local function keep(results_key, bytes)
   recent[results_key] = bytes
 end
 
--- Returns the bytes of the stored results, and their number.
-local function read(results_key)
-  local bytes, list = 0, redis.call('HGETALL', results_key)
+-- Returns the bytes of the stored results of a run, and their number.
+local function read(run, results_key)
+  local list = redis.call('HGETALL', results_key)
+  local bytes, count = 0, #list / 2
   for i = 2, #list, 2 do bytes = bytes + #list[i] + 1 end
-  return bytes, #list / 2
+  for _, text in pairs(run_data.has_results(run) and run_data.results(run) or {}) do
+    bytes, count = bytes + #text + 1, count + 1
+  end
+  return bytes, count
 end
 
--- Counts the result of an item that is about to end, while `open` others are open of `count`. Returns the error reply if it makes
--- the results too large.
-function item_results.add(results_key, result, open, count)
+-- Counts the result of an item of a run that is about to end, while `open` others are open. Returns the error reply if it makes the
+-- results too large. `run` is a run or the record of a plain one.
+function item_results.add(run, results_key, result, open)
+  local count = run.count
   local before = open == count - 1 and 0 or recent[results_key] or older[results_key]
   if not before then return nil end
   local size, ended = #result + 1, nil
   if before + size >= MAX_RESULT_BYTES then
-    before, ended = read(results_key)
+    before, ended = read(run, results_key)
     if before + size >= MAX_RESULT_BYTES then
       return reply.err('results_too_large', number.text(ended + 1), number.text(count), number.text(before + size),
         number.text(MAX_RESULT_BYTES))
@@ -53,5 +58,5 @@ function item_results.add_unusual(c, core, result)
   local run = flow and flow.fail_fast and not flow_record.is_over(flow) and row.run(c, core.flow_id)
   if not run then return nil end
   local open = row.open(run) - (c.ends and c.ends[core.flow_id] or 0)
-  return item_results.add(row.results_key(run), result, open - 1, run.count)
+  return item_results.add(run, row.results_key(run), result, open - 1)
 end

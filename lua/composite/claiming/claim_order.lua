@@ -247,7 +247,7 @@ function F.ffx_set_priority(K, A)
     if err then return err end
     if is_changed then changed = 1 end
   else
-    if not is_set(A.cursor) then redis.call('HSET', flow_key, 'priority', text) end
+    if not is_set(A.cursor) then record.set(flow_key, 'priority', text) end
     local page
     page, cursor = member_list.page(c, A.flow_id, is_set(A.cursor) and A.cursor or '0', CHANGED_PER_CALL)
     for _, execution_id in ipairs(page) do

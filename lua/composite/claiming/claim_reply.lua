@@ -78,7 +78,7 @@ end
 
 -- Reports whether a node was leased for its first attempt and has only the least fields, except limits of its graph.
 local function is_first(r, flow, attempt)
-  return flow.graph_hash and r.epoch == 1 and attempt.type == 'initial' and r.flags % node_row.AHEAD == node_row.LEASED
+  return flow.is_plain and r.epoch == 1 and attempt.type == 'initial' and r.flags % node_row.AHEAD == node_row.LEASED
 end
 
 -- Returns the description of a node with a row, for claim_reply.describe.
@@ -91,9 +91,10 @@ local function describe_node(c, r, execution_id, core, flow, attempt, lease_id)
   end
   local steps, all_steps = NONE, true
   if core.journal then steps, all_steps = journal.inline(c, execution_id, core) end
+  run_rows.describe(flow)
   return {
     execution_id, lease_id, attempt.expires, flow.flow_kind or '', flow.run_id or '', run.created_text or row.created_text(run),
-    flow.deadline_at or '', flow.trace_context or '', run.graph, flow_input, complete and '1' or '0', inputs,
+    flow.deadline_at or '', flow.trace_context or '', run_class.of_run(run).graph, flow_input, complete and '1' or '0', inputs,
     core.limits and limit_admission.permits_due(core) or '', flow.budgets and budget_gate.of(c, run.id, flow.budgets) or '',
     '', '', '', attempt.index, attempt.attempt_id, attempt.type, attempt.epoch, core.retry_count or '0', '', '',
     all_steps and '1' or '0', steps,

@@ -263,8 +263,11 @@ end
 function F.ffx_resume_flow(K, A)
   local c = call.open(K.partition)
   local flow_key = key.flow_core(c, A.flow_id)
-  if redis.call('EXISTS', flow_key) == 0 then return reply.err('flow_not_found') end
-  if redis.call('HDEL', flow_key, 'paused') == 1 then event_log.add(c, A.flow_id, 'flow_resumed', '', '', A.actor) end
+  if record.exists(flow_key) == 0 then return reply.err('flow_not_found') end
+  if record.value(flow_key, 'paused') then
+    record.clear(flow_key, 'paused')
+    event_log.add(c, A.flow_id, 'flow_resumed', '', '', A.actor)
+  end
   local page, cursor = member_list.page(c, A.flow_id, is_set(A.cursor) and A.cursor or '0', MAX_RECHECKED)
   local released = 0
   for _, execution_id in ipairs(page) do

@@ -36,8 +36,8 @@ local MAX_STACKS = 1024 * 1024
 -- Logs where the function of an attempt panicked, before its end is logged.
 local function log_panic(c, core, stack)
   local flow_key = key.flow_core(c, core.flow_id)
-  if redis.call('HINCRBY', flow_key, 'stack_bytes', #stack) > MAX_STACKS then
-    redis.call('HINCRBY', flow_key, 'stack_bytes', -#stack)
+  if record.add(flow_key, 'stack_bytes', #stack) > MAX_STACKS then
+    record.add(flow_key, 'stack_bytes', -#stack)
     stack = 'the stack is left out: those of this run have ' .. MAX_STACKS .. ' bytes'
   end
   event_log.add_for(c, core, 'panicked', core.current_attempt_index, stack)

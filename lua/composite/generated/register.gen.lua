@@ -62,11 +62,9 @@ end
 local function ffx_submit_runs(args, at)
   return {
     flow_id = args[at + 1],
-    run_id = args[at + 2],
-    input_hash = args[at + 3],
-    input = args[at + 4],
-    trace_context = args[at + 5],
-    fair_key = args[at + 6],
+    record = args[at + 2],
+    input = args[at + 3],
+    fair_key = args[at + 4],
   }
 end
 
@@ -100,10 +98,6 @@ local function ffx_submit_fires(args, at)
     fire_at = args[at + 5],
     start_before = args[at + 6],
   }
-end
-
-local function ffx_submit_memos(args, at)
-  return { run = args[at + 1], text = args[at + 2] }
 end
 
 local function ffx_submit_signals(args, at)
@@ -153,13 +147,13 @@ local function ffx_submit_skips(args, at)
 end
 
 redis.register_function('ffx2_submit', function(keys, args)
-  if #keys < 1 or #args < 4 then return call.refuse(keys, 1, args, 4) end
+  if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
   call.begin(keys[1])
-  local tags_count = args[11]
-  local tags, at = group(args, 11, 2, ffx_submit_tags)
+  local tags_count = args[5]
+  local tags, at = group(args, 5, 2, ffx_submit_tags)
   local runs_count = args[at]
   local runs
-  runs, at = group(args, at, 6, ffx_submit_runs)
+  runs, at = group(args, at, 4, ffx_submit_runs)
   local limits_count = args[at]
   local limits
   limits, at = group(args, at, 4, ffx_submit_limits)
@@ -175,9 +169,6 @@ redis.register_function('ffx2_submit', function(keys, args)
   local fires_count = args[at]
   local fires
   fires, at = group(args, at, 6, ffx_submit_fires)
-  local memos_count = args[at]
-  local memos
-  memos, at = group(args, at, 2, ffx_submit_memos)
   local signals_count = args[at]
   local signals
   signals, at = group(args, at, 12, ffx_submit_signals)
@@ -194,16 +185,10 @@ redis.register_function('ffx2_submit', function(keys, args)
   local skips
   skips, at = group(args, at, 2, ffx_submit_skips)
   return call.finish(F.ffx_submit({ partition = keys[1] }, {
-    graph = args[1],
-    graph_hash = args[2],
-    flow_name = args[3],
-    namespace = args[4],
-    deadline = args[5],
-    start_at = args[6],
-    creator_identity = args[7],
-    retention = args[8],
-    priority = args[9],
-    origin = args[10],
+    class = args[1],
+    deadline = args[2],
+    start_at = args[3],
+    origin = args[4],
     tags = tags,
     tags_count = tags_count,
     runs = runs,
@@ -218,8 +203,6 @@ redis.register_function('ffx2_submit', function(keys, args)
     parents_count = parents_count,
     fires = fires,
     fires_count = fires_count,
-    memos = memos,
-    memos_count = memos_count,
     signals = signals,
     signals_count = signals_count,
     arrivals = arrivals,
@@ -794,6 +777,12 @@ redis.register_function{ function_name = 'ffx2_describe_flow', flags = { 'no-wri
   if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3, 'limit', 3) end
   call.begin(keys[1])
   return F.ffx_describe_flow({ partition = keys[1] }, { flow_id = args[1], cursor = args[2], limit = args[3] })
+end }
+
+redis.register_function{ function_name = 'ffx2_read_flows', flags = { 'no-writes' }, callback = function(keys, args)
+  if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
+  call.begin(keys[1])
+  return F.ffx_read_flows({ partition = keys[1] }, { fields = args[1], flows = rest(args, 2) })
 end }
 
 redis.register_function{ function_name = 'ffx2_flow_result', flags = { 'no-writes' }, callback = function(keys, args)

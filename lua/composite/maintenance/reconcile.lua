@@ -72,8 +72,8 @@ local function check_flow(c, index, flow_id)
   local looked = repair_flow.flow(c, flow_id)
   if looked then return looked end
   repair_index.drop(c, index.name, index.is_set and 'SREM' or 'ZREM', index.key, flow_id)
-  -- A submission that was interrupted may have left rows.
-  if row.run(c, flow_id) then purge.remove_record(c, flow_id, key.flow_core(c, flow_id)) end
+  -- A submission that was interrupted may have left data.
+  redis.call('UNLINK', key.flow_input(c, flow_id), key.flow_data(c, flow_id))
   return 1
 end
 
@@ -221,7 +221,7 @@ function reconcile.steps(c, lanes, workers)
   step('schedules', 'SSCAN', key.ffx_schedules(c), function(id) return check_schedule(c, id) end)
   step('schedules_due', 'ZSCAN', key.ffx_schedules_due(c), function(id) return check_schedule(c, id) end)
   step('children', 'ZSCAN', key.ffx_children(c), function(id)
-    if redis.call('HEXISTS', key.flow_core(c, id), 'parent_execution_id') == 0 then
+    if not record.value(key.flow_core(c, id), 'parent_execution_id') then
       repair_index.drop(c, 'children', 'ZREM', key.ffx_children(c), id)
     end
     child_run.look_soon(c, key.ffx_children(c), id)

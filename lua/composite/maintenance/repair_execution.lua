@@ -128,7 +128,7 @@ local function repair_membership(c, execution_id, core)
   local known = c.known_flows[core.flow_id]
   local changed = false
   if known == nil then
-    known = redis.call('EXISTS', key.flow_core(c, core.flow_id)) == 1
+    known = record.exists(key.flow_core(c, core.flow_id)) == 1
     c.known_flows[core.flow_id] = known
     if known and core.managed and redis.call('SISMEMBER', key.index_flow_index(c), core.flow_id) == 0 then
       repair_flow.flow(c, core.flow_id)
@@ -151,7 +151,7 @@ local function is_left_over(c, execution_id, core)
   if not is_set(core.flow_id) then return false end
   c.has_flow = c.has_flow or {}
   if c.has_flow[core.flow_id] == nil then
-    c.has_flow[core.flow_id] = redis.call('EXISTS', key.flow_core(c, core.flow_id)) == 1
+    c.has_flow[core.flow_id] = record.exists(key.flow_core(c, core.flow_id)) == 1
   end
   return not c.has_flow[core.flow_id]
 end

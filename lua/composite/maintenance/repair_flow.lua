@@ -10,12 +10,8 @@ local FIELDS = {
   'parent_execution_id', 'children', 'ends', 'told', 'owed_from', 'run_key_id', 'at_once', 'queued',
 }
 
--- Returns the record of a flow, with its number of open nodes.
-function repair_flow.read(c, flow_id)
-  local flow = record.read(key.flow_core(c, flow_id), FIELDS)
-  if flow then flow.open_nodes = run_rows.open_nodes(c, flow_id) or flow.open_nodes end
-  return flow
-end
+-- Returns the record of a flow.
+function repair_flow.read(c, flow_id) return record.read(key.flow_core(c, flow_id), FIELDS) end
 
 local OUTCOMES = { 'failed', 'expired', 'cancelled', 'skipped' }
 
@@ -26,14 +22,14 @@ local function correct(c, flow_id, flow, counts)
   local flow_key = key.flow_core(c, flow_id)
   local function set(field, want)
     if (tonumber(flow[field]) or 0) == want then return end
-    redis.call('HSET', flow_key, field, number.text(want))
+    record.set(flow_key, field, number.text(want))
     repair_index.note(c, 'flow_counts')
   end
   set('node_count', counts.all)
   for _, outcome in ipairs(OUTCOMES) do set('nodes_' .. outcome, counts[outcome] or 0) end
   local open = tonumber(flow.open_nodes) or 0
   if open ~= counts.open then
-    graph.add_open(c, flow_id, flow_key, counts.open - open)
+    graph.add_open(c, flow_id, counts.open - open)
     repair_index.note(c, 'flow_counts')
   end
   if counts.open == 0 and not is_set(flow.closed_at) then
@@ -86,7 +82,7 @@ local function repair_owed_ends(c, flow_id, flow)
   if is_set(flow.closed_at) or not flow_record.is_over(flow) then
     if owes then
       redis.call('UNLINK', pending_key)
-      redis.call('HDEL', key.flow_core(c, flow_id), 'owed_from')
+      record.clear(key.flow_core(c, flow_id), 'owed_from')
     end
     if listed then redis.call('ZREM', backlog_key, flow_id) end
     if owes or listed then repair_index.note(c, 'cancel_backlog') end

@@ -8,7 +8,7 @@ function repair_rows.edges_from(c, execution_id)
   local r = row.of_key(key.exec_core(c, execution_id))
   if r.told >= graph_store.edge_count(graph_store.of_row(r).downs) or redis.call('LPOS', key.ffx_backlog(c), execution_id) then return end
   local flow = flow_record.read(c, r.run.id)
-  if flow.public_flow_state ~= 'open' or is_set(redis.call('HGET', key.flow_core(c, r.run.id), 'rerun_state')) then return end
+  if flow.public_flow_state ~= 'open' or is_set(record.value(key.flow_core(c, r.run.id), 'rerun_state')) then return end
   redis.call('RPUSH', key.ffx_backlog(c), execution_id)
   repair_index.note(c, 'backlog')
   wake.due(c, c.now)

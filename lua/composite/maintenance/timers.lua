@@ -148,7 +148,7 @@ local function expire_flows(c, limit)
     local flow = record.read(flow_key, { 'public_flow_state', 'joins', 'finally_until', 'closed_at' })
     -- The time of the finally nodes is over: they fail, and so does the flow, unless it has ended otherwise.
     if flow and flow.finally_until and not flow.closed_at then
-      redis.call('HSET', flow_key, 'finally_over', '1')
+      record.set(flow_key, 'finally_over', '1')
       run_stop.owe_all(c, flow_id)
       run_stop.end_owed(c, flow_id, limit)
     elseif flow and not flow_record.is_over(flow) then

@@ -1,8 +1,8 @@
 -- Graphs, each stored once in a partition for all its runs: the data of a node that is the same in all of them. The client
--- compiles a graph and puts it with the first run in the partition. It is removed with its last run, or when no run is submitted:
--- see graph_upkeep.
+-- compiles a graph and puts it with the first run in the partition. It is removed with the last class of runs that has it, or when
+-- no run is submitted: see graph_upkeep.
 --
--- The hash of a graph holds `nodes` (how many), `edges`, `runs` (how many use it), `definition` (JSON; a graph with several
+-- The hash of a graph holds `nodes` (how many), `edges`, `classes` (how many use it), `definition` (JSON; a graph with several
 -- chunks has it in parts: d1, d2 …), chunks of CHUNK nodes (n1, n2 …, msgpack), the ordinals of nodes without upstreams (o1 …)
 -- and of joins (j1 …), their lanes (l1 …, msgpack, each once, with the number of nodes that have upstreams), the ordinal of each
 -- node under `@<name>`, the budgets that all its runs have (`budgets`, JSON; `blocking`, the ids of those that may keep nodes
@@ -69,7 +69,7 @@ end
 -- Raises the error that a graph is missing. It names the run that has requested the graph.
 function graph_store.refuse_gone(g)
   local core_key = g.rows_key and string.gsub(g.rows_key, ':nodes$', ':core')
-  local run = core_key and redis.call('HMGET', core_key, 'run_id', 'flow_kind') or {}
+  local run = core_key and record.values(core_key, 'run_id', 'flow_kind') or {}
   local of = run[1] and run[2] and ' of run ' .. run[1] .. ' of flow ' .. run[2] or ''
   error('the graph' .. of .. ' is gone: ' .. g.key, 0)
 end
@@ -78,7 +78,7 @@ end
 function graph_store.of_run(run)
   local g = run.known_graph
   if not g then
-    g = entry(run.prefix .. ':ffx:' .. run.tag .. ':graph:' .. run.graph)
+    g = entry(run.prefix .. ':ffx:' .. run.tag .. ':graph:' .. run_class.of_run(run).graph)
     run.known_graph = g
   end
   g.rows_key = run.key
@@ -183,26 +183,30 @@ local function head_of(g)
   return g.head
 end
 
+-- Returns the head fields of a graph; nil when the graph is missing.
+function graph_store.head(g) return g.head or head_of(g) end
+
 -- Returns the graph of the call's partition with a hash, with its head; nil when the partition does not have it.
 function graph_store.find(c, graph_hash)
   local g = entry(key.ffx_graph(c, graph_hash))
-  return (g.head or head_of(g)) and g
+  return graph_store.head(g) and g
 end
 
 -- Returns the ordinal of the node whose result becomes the run's result; 0 for none.
-function graph_store.result(g) return (g.head or head_of(g) or {}).result or 0 end
+function graph_store.result(g) return (graph_store.head(g) or {}).result or 0 end
 
--- Counts `count` more runs of a graph that graph_store.find returned. Reports whether it still exists: it may have been removed
--- since.
-function graph_store.use(c, g, graph_hash, count)
-  local uses = redis.call('HINCRBY', g.key, 'runs', count)
-  if uses > count then return true end
-  if head_of(g) then
-    redis.call('ZREM', key.ffx_unused_graphs(c), graph_hash)
-    return true
+-- Counts `count` more runs of a class, whose graph graph_store.find returned. Reports whether the graph still exists: it may have
+-- been removed since.
+function graph_store.use(c, class, g, count)
+  local class_key = key.ffx_run_class(c, class.digits)
+  if redis.call('HINCRBY', class_key, 'runs', count) > count then return true end
+  if not head_of(g) then
+    redis.call('UNLINK', class_key)
+    return false
   end
-  if redis.call('HINCRBY', g.key, 'runs', -count) == 0 and redis.call('HLEN', g.key) == 1 then redis.call('DEL', g.key) end
-  return false
+  redis.call('HSET', class_key, 'text', class.text)
+  if redis.call('HINCRBY', g.key, 'classes', 1) == 1 then redis.call('ZREM', key.ffx_unused_graphs(c), class.graph) end
+  return true
 end
 
 -- Removes a graph. Reports whether the partition had it.
@@ -213,11 +217,13 @@ function graph_store.remove(c, graph_hash)
   return redis.call('UNLINK', graph_key) == 1
 end
 
--- Counts one run of a graph less, and removes the graph after the last one.
-function graph_store.leave(c, graph_hash)
-  local graph_key = key.ffx_graph(c, graph_hash)
-  if redis.call('HINCRBY', graph_key, 'runs', -1) > 0 then return end
-  graph_store.remove(c, graph_hash)
+-- Counts one run less of its class. The last one removes the class, and the graph, if no other class has it.
+function graph_store.leave(c, run)
+  local class = run_class.of_run(run)
+  local class_key = key.ffx_run_class(c, class.digits)
+  if redis.call('HINCRBY', class_key, 'runs', -1) > 0 then return end
+  redis.call('UNLINK', class_key)
+  if redis.call('HINCRBY', key.ffx_graph(c, class.graph), 'classes', -1) <= 0 then graph_store.remove(c, class.graph) end
 end
 
 -- Maximum number of nodes of a graph whose lists are kept in memory.
@@ -269,6 +275,12 @@ end
 function graph_store.roots(g) return ordinals(joined(g, 'o')) end
 function graph_store.joins(g) return ordinals(joined(g, 'j')) end
 
+-- Reports whether a graph has joins. Its head is known.
+function graph_store.has_joins(g)
+  if g.has_joins == nil then g.has_joins = #graph_store.joins(g) > 0 end
+  return g.has_joins
+end
+
 -- Reports whether a node runs however its run ends.
 function graph_store.is_finally(node) return node.join ~= nil and string.sub(node.join, 1, 8) == 'finally ' end
 
@@ -298,7 +310,7 @@ end
 
 -- Returns the definition of a graph, as JSON; false without one.
 function graph_store.definition(g)
-  if not g.head and not head_of(g) then return false end
+  if not graph_store.head(g) then return false end
   local whole = redis.call('HGET', g.key, 'definition')
   return whole or table.concat(pieces(g, 'd'))
 end

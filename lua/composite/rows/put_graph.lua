@@ -58,7 +58,7 @@ end
 local function write_rows(c, A, part, rows)
   local rows_key = key.ffx_graph_rows(c, A.graph)
   redis.call('SETRANGE', rows_key, row.place(part.first), rows)
-  if A.last == '1' then redis.call('SETRANGE', rows_key, '0', row.first_head(part.first + #A.nodes - 1, A.graph)) end
+  if A.last == '1' then redis.call('SETRANGE', rows_key, '0', row.first_head(part.first + #A.nodes - 1)) end
 end
 
 -- Handles the last call of a graph: checks the whole graph, and adds the mark that it is complete. Returns nil, or the error
@@ -109,7 +109,7 @@ function F.ffx_put_graph(K, A)
   if err then return err end
   local c = call.open(K.partition)
   local graph_key = key.ffx_graph(c, A.graph)
-  local known_as = redis.call('HMGET', graph_key, 'complete', 'runs')
+  local known_as = redis.call('HMGET', graph_key, 'complete', 'classes')
   if known_as[1] then
     if (tonumber(known_as[2] or nil) or 0) <= 0 then graph_store.set_unused(c, A.graph) end
     return reply.ok()

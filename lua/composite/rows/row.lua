@@ -6,7 +6,11 @@
 
 -- @row      run_head  The header of the rows of a run
 -- @column   form      byte      =2 form of the string
--- @column   count     short     number of nodes
+-- @column   state     state     `public_flow_state`
+-- @values   state     open completed failed cancelled
+-- @column   outcome   state     `outcome`
+-- @values   outcome   none success failed cancelled expired
+-- @column   closed    time      `closed_at`; 0 while the run is open
 -- @column   flags     flags     properties of the run
 -- @bit      flags     extended  nodes or edges have been added by the contract's calls
 -- @bit      flags     replayed  a node was replayed, so an edge may be resolved again
@@ -16,14 +20,19 @@
 -- @bit      flags     fair      the run has a key by which it shares lanes
 -- @bit      flags     special   the run has budgets, or belongs to a node
 -- @bit      flags     input     the input of the run follows the rows
+-- @bit      flags     overlay   the run has fields in the hash of a flow's record
 -- @column   open      long      number of nodes that have not ended; not kept up to date in small plain runs
+-- @column   count     short     number of nodes
 -- @column   created   time      creation of the run
--- @column   graph     text(32)  hash of the graph, in hex
+-- @column   deadline  time      `deadline_at`; 0 is none
+-- @column   class     text(8)   id of the run's class
+-- @column   ends      short     of a child run: how often it has ended
+-- @column   told      short     of a child run: the number of the last end of which its node was notified
 -- @column   origin    text(8)   origin of the process that started the run and receives its end; 8 times `-` is none
 -- @column   watched   byte      1 if other processes have waited for its end
--- @piece    state     count flags open created..graph
--- @piece    standing  flags open
--- @piece    identity  created graph
+-- @piece    standing  state outcome closed flags open
+-- @piece    pending   flags open count created..class
+-- @piece    identity  created deadline class
 -- @piece    waiters   origin watched
 
 -- @row      node_row  The row of a node
@@ -76,6 +85,7 @@ local HEAD_BYTES, ROW_BYTES = run_head.BYTES, node_row.BYTES
 
 row.NO_ORIGIN = '--------'
 row.NO_ATTEMPT = 65535
+row.NO_CLASS = '--------'
 row.NO_LEASE = '------------------------------------'
 -- Stored in place of a lease whose id has another length than this library's ids.
 row.OTHER_LEASE = '++++++++++++++++++++++++++++++++++++'
@@ -87,6 +97,7 @@ function row.is_plain(run) return run.flags % 16 >= 8 end
 function row.is_fair(run) return run.flags % 32 >= 16 end
 function row.is_special(flags) return flags % 64 >= 32 end
 function row.has_input(flags) return flags % 128 >= 64 end
+function row.has_overlay(run) return run.flags >= 128 end
 
 -- States for which lanes count their nodes: active, and waiting for upstreams; 0 is every other one. They are listed by the phase
 -- of a row and its eligibility, with the phase times sixteen.
@@ -146,13 +157,24 @@ row.SMALL_RUN = SMALL_RUN
 -- The phase of a node that has ended, as a number in rows.
 local TERMINAL = 4
 
--- Creates a run in memory. `at` is the place of the partition (see call.open), false where only a key of the run is known.
-local function new_run(at, prefix, tag, id, nodes_key, count, flags, open, created, graph_hash, origin, watched)
+-- Returns the header of a run whose nodes wait or may run.
+local function new_head(count, flags, created, deadline, class_id, origin)
   return {
-    at = at, prefix = prefix, tag = tag, id = id, key = nodes_key, stem = tag .. ':' .. string.sub(id, 1, 32), count = count,
-    flags = flags, open = open, created = created, graph = graph_hash, origin = origin, watched = watched, rows = {}, dirty = {},
+    state = 1, outcome = 1, closed = 0, flags = flags, open = count, count = count, created = created, deadline = deadline, class = class_id,
+    ends = 0, told = 0, origin = origin, watched = 0, at = nil, prefix = nil, tag = nil, id = nil, key = nil, stem = nil, rows = nil, dirty = nil, bytes = nil,
   }
 end
+
+-- Makes a header the run of the call. `at` is the place of the partition (see call.open), false where only a key of the run is
+-- known.
+local function adopt(run, at, prefix, tag, id, nodes_key, bytes)
+  run.at, run.prefix, run.tag, run.id, run.key, run.stem = at, prefix, tag, id, nodes_key, tag .. ':' .. string.sub(id, 1, 32)
+  run.rows, run.dirty, run.bytes = {}, {}, bytes
+  return run
+end
+
+-- Returns the key of the hash with those fields of a run's record that have no other place.
+function row.overlay_key(run) return run.prefix .. ':flow:' .. run.tag .. ':' .. run.id .. ':core' end
 
 -- Returns the key of the hash with the results of a run.
 function row.results_key(run) return run.prefix .. ':flow:' .. run.tag .. ':' .. run.id .. ':results' end
@@ -170,13 +192,11 @@ end
 local function load_run(at, prefix, tag, id, nodes_key)
   local bytes = redis.call('GETRANGE', nodes_key, '0', row.LAST_OF_FIRST_READ)
   if #bytes < HEAD_BYTES then return nil end
-  local head = run_head.read(bytes, 1)
-  if head.form ~= run_head.FORM then
-    error('rows of form ' .. head.form .. ', but this library reads form ' .. run_head.FORM .. ': ' .. nodes_key)
+  local run = run_head.read(bytes, 1)
+  if run.form ~= run_head.FORM then
+    error('rows of form ' .. run.form .. ', but this library reads form ' .. run_head.FORM .. ': ' .. nodes_key)
   end
-  local run = new_run(at, prefix, tag, id, nodes_key, head.count, head.flags, head.open, head.created, head.graph, head.origin,
-    head.watched)
-  run.bytes = bytes
+  adopt(run, at, prefix, tag, id, nodes_key, bytes)
   if run.count <= SMALL_RUN and run.flags % 16 == run_head.PLAIN then run.open = nil end
   return run
 end
@@ -217,24 +237,23 @@ end
 function row.is_loaded(flow_id) return runs[flow_id] ~= nil end
 
 -- Returns the header of the text that the runs of a graph are copies of.
-function row.first_head(count, graph_hash)
-  return run_head.pack({ count = count, flags = 0, open = count, created = 0, graph = graph_hash, origin = row.NO_ORIGIN, watched = 0 })
-end
+function row.first_head(count) return run_head.pack(new_head(count, 0, 0, 0, row.NO_CLASS, row.NO_ORIGIN)) end
 
 -- Creates a run with the initial rows of its nodes: `initial`, or, when that is nil, a copy of the text at `rows_key`. The call's
--- changes to them are written when it ends. `behind`: the bytes after the rows, "" for none. `origin`: see run_watch.
-function row.create(c, flow_id, count, graph_hash, initial, rows_key, flags, behind, origin)
+-- changes to them are written when it ends. `deadline`: Unix ms, 0 for none. `behind`: the bytes after the rows, "" for none.
+-- `origin`: see run_watch.
+function row.create(c, flow_id, count, class_id, initial, rows_key, flags, deadline, behind, origin)
   local nodes_key = key.flow_nodes(c, flow_id)
-  local run = new_run(c.at, c.at.prefix, c.at.tag, flow_id, nodes_key, count, flags, count, c.now, graph_hash, origin, 0)
-  local head = run_head.pack(run)
+  local run = new_head(count, flags, c.now, deadline, class_id, origin)
+  local bytes = run_head.pack(run)
   if initial then
-    run.bytes = head .. initial .. behind
-    redis.call('SET', nodes_key, run.bytes)
+    bytes = bytes .. initial .. behind
+    redis.call('SET', nodes_key, bytes)
   else
     if redis.call('COPY', rows_key, nodes_key, 'REPLACE') == 0 then error('the rows of a graph are missing: ' .. rows_key) end
-    redis.call('SETRANGE', nodes_key, '0', head)
-    run.bytes = head
+    redis.call('SETRANGE', nodes_key, '0', bytes)
   end
+  adopt(run, c.at, c.at.prefix, c.at.tag, flow_id, nodes_key, bytes)
   runs[flow_id] = run
   return run
 end
@@ -333,18 +352,19 @@ end
 
 -- Returns the run with an id, found by its own key or the key of one of its nodes, whose kind is `kind`.
 local function find_run(any_key, kind, id)
+  local prefix, tag = string.match(any_key, '^([^:]*):' .. kind .. ':({[^}]*})')
+  if not prefix then return nil end
   local run = runs[id]
   if run == nil then
-    local prefix, tag = string.match(any_key, '^([^:]*):' .. kind .. ':({[^}]*})')
-    run = prefix and load_run(false, prefix, tag, id, prefix .. ':flow:' .. tag .. ':' .. id .. ':nodes') or false
+    run = load_run(false, prefix, tag, id, prefix .. ':flow:' .. tag .. ':' .. id .. ':nodes') or false
     runs[id] = run
   end
   return run or nil
 end
 
--- Returns the run for the key of a flow's record; nil for flows without rows.
+-- Returns the run for the key of a flow's record; nil for flows without rows, and for other keys.
 function row.of_flow_key(flow_key)
-  if string.byte(flow_key, -27) ~= 56 or string.sub(flow_key, -5) ~= ':core' then return nil end
+  if string.byte(flow_key, -27) ~= 56 or string.sub(flow_key, -9) ~= '0000:core' then return nil end
   return find_run(flow_key, 'flow', string.sub(flow_key, -41, -6))
 end
 

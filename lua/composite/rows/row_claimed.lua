@@ -1,11 +1,11 @@
 -- The description of a node of a plain run that a worker has leased for its first attempt, in one text where that is possible.
 
 -- Returns the common part of the descriptions of a run's nodes: the time of its creation, its deadline or `-`, its graph, the
--- lengths of three texts (bytes), and these: the name of the flow, the id of the run, the trace context.
+-- lengths of two texts (bytes), and these: the name of the flow, the record of the run as it is stored.
 local function about_run(flow)
-  local trace = flow.trace_context or ''
-  local text = flow.created_text .. ' ' .. (flow.deadline_at or '-') .. ' ' .. flow.graph_hash .. ' ' .. number.text(#flow.flow_kind)
-    .. ' ' .. number.text(#flow.run_id) .. ' ' .. number.text(#trace) .. ' ' .. flow.flow_kind .. flow.run_id .. trace
+  local record_text = run_data.record(flow)
+  local text = flow.created_text .. ' ' .. (flow.deadline_at or '-') .. ' ' .. flow.class.graph .. ' ' .. number.text(#flow.flow_kind)
+    .. ' ' .. number.text(#record_text) .. ' ' .. flow.flow_kind .. record_text
   flow.about = text
   return text
 end
@@ -46,9 +46,10 @@ function row_claimed.describe(c, flow, execution_id, lease_id, expires, flow_inp
     local text = text_of(c, flow, execution_id, lease_id, expires, ahead)
     return flow_input == '' and text or text .. 'f' .. flow_input
   end
+  run_rows.describe(flow)
   local list = {
     execution_id, lease_id, expires, flow.flow_kind, flow.run_id, flow.created_text, flow.deadline_at or '', flow.trace_context or '',
-    flow.graph_hash, flow_input, complete and '1' or '0', inputs,
+    flow.class.graph, flow_input, complete and '1' or '0', inputs,
   }
   if ahead or flow.budgets then
     list[#list + 1] = ahead and limit_admission.OF_GRAPH or ''

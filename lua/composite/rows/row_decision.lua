@@ -1,7 +1,7 @@
 -- The decisions of conditions with rows.
 
 -- Returns the number of the case that the result of a condition decides for; nil without one.
-function row_decision.case_of(r) return decision.number_in(redis.call('HGET', row.results_key(r.run), r.ordinal)) end
+function row_decision.case_of(r) return decision.number_in(run_data.result(r)) end
 
 -- Returns the condition for which a node was skipped; nil for others.
 function row_decision.reason(r)

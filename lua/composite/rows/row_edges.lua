@@ -61,7 +61,7 @@ function row_edges.release_roots(c, run, g, batch, of)
     left = left - release_root(c, run, roots[at], batch, fair_key)
   end
   if at == #roots then return end
-  redis.call('HSET', key.flow_core(c, run.id), 'roots_left', number.text(#roots - at))
+  record.set(key.flow_core(c, run.id), 'roots_left', number.text(#roots - at))
   redis.call('RPUSH', key.ffx_backlog(c), roots_entry(run))
   c.more = true
 end
@@ -82,10 +82,10 @@ local function release_more(c, run)
     end
   end
   if left > 0 then
-    redis.call('HSET', flow_key, 'roots_left', number.text(left))
+    record.set(flow_key, 'roots_left', number.text(left))
     return false
   end
-  redis.call('HDEL', flow_key, 'roots_left')
+  record.clear(flow_key, 'roots_left')
   return true
 end
 

@@ -173,17 +173,15 @@ function READ.created_at(r) return number.time(r.run.created) end
 function READ.uses_flow_input(r) return graph_store.of_row(r).uses_flow_input end
 function READ.wait(r) return graph_store.of_row(r).wait and '1' or nil end
 
--- Fields of a run's core that count for all of its nodes.
+-- Fields of a run that count for all of its nodes.
 local function run_field(field, flow_field)
   READ[field] = function(r)
-    local known = r.run.core
+    local known = r.run.known_fields
     if not known then
       known = {}
-      r.run.core = known
+      r.run.known_fields = known
     end
-    if known[field] == nil then
-      known[field] = redis.call('HGET', r.run.prefix .. ':flow:' .. r.run.tag .. ':' .. r.run.id .. ':core', flow_field)
-    end
+    if known[field] == nil then known[field] = run_fields.value(r.run, flow_field) end
     return known[field] or nil
   end
 end

@@ -1,7 +1,7 @@
 -- Answers the queries of other calls about runs with rows.
 
 -- Changes how many nodes of a run are open. Returns the new number.
-function run_rows.add_open(run, _, by)
+function run_rows.add_open(run, by)
   if by ~= 0 then row.add_open(run, by) end
   return row.open(run)
 end
@@ -29,14 +29,7 @@ run_rows.known = known
 local known_count = 0
 local MAX_KNOWN = 1024
 
--- Fields that are read of such a run, and of one with budgets or a parent.
-local PLAIN_FIELDS = { 'flow_kind', 'run_id', 'deadline_at', 'trace_context', 'retention', 'fair_key', 'namespace' }
-local SPECIAL_FIELDS = {
-  'flow_kind', 'run_id', 'deadline_at', 'trace_context', 'retention', 'fair_key', 'namespace', 'budgets', 'budget_ids',
-  'parent_execution_id', 'fail_fast',
-}
-
-local HEAD_BYTES, STATE, STATE_AT, IDENTITY = run_head.BYTES, run_head.STATE, run_head.COUNT_AT, run_head.IDENTITY
+local HEAD_BYTES, PENDING, PENDING_AT, IDENTITY = run_head.BYTES, run_head.PENDING, run_head.FLAGS_AT, run_head.IDENTITY
 local PLAIN = run_head.PLAIN
 
 -- Keeps the record of a plain run.
@@ -46,44 +39,90 @@ local function keep(stem, flow)
   known.runs[stem] = flow
 end
 
-local function read_plain(c, stem, flow_id, identity, flags, count)
-  local values = redis.call('HMGET', key.flow_core(c, flow_id), unpack(row.is_special(flags) and SPECIAL_FIELDS or PLAIN_FIELDS))
-  if not values[1] then return nil end
-  local created, graph_hash = struct.unpack(IDENTITY, identity)
-  local flow = {
-    flow_kind = values[1], run_id = values[2] or '', deadline_at = values[3] or nil, trace_context = values[4] or nil,
-    retention = values[5] or nil, fair_key = values[6] or nil, namespace = values[7] or nil, budgets = values[8] or nil,
-    budget_ids = values[9] or nil, parent_execution_id = values[10] or nil, fail_fast = values[11] or nil, id = flow_id, at = c.at,
-    identity = identity, public_flow_state = 'open', created = created, created_text = number.time(created),
-    graph = graph_store.of_call(c, graph_hash), graph_hash = graph_hash, count = count, is_small = count <= row.SMALL_RUN,
-    has_input = row.has_input(flags), read_to = count == 1 and row_inputs.LAST_OF_ONE or nil,
-    nodes_key = key.flow_nodes(c, flow_id), results_key = key.flow_results(c, flow_id), events_key = key.flow_events(c, flow_id), about = nil,
+-- Returns the record of a plain run, without the fields that only some of them have.
+local function plain_of(c, flow_id, nodes_key, identity, flags, count, class, g, created, created_text, deadline)
+  return {
+    id = flow_id, at = c.at, identity = identity, flags = flags, count = count, class = class, graph = g, public_flow_state = 'open',
+    flow_kind = class.flow_kind, namespace = class.namespace, retention = class.retention, created = created,
+    created_text = created_text, deadline_at = deadline > 0 and number.time(deadline) or nil, is_small = count <= row.SMALL_RUN,
+    read_to = count == 1 and run_data.LAST_OF_ONE or nil, key = nodes_key, results_key = key.flow_results(c, flow_id),
+    events_key = key.flow_events(c, flow_id), fair_key = nil, about = nil,
+    is_plain = true, record_text = nil, input_at = nil, result_at = nil, budgets = nil, budget_ids = nil, parent_execution_id = nil, fail_fast = nil,
   }
+end
+
+-- Reads the fields that few runs have. `bytes`: the beginning of the rows.
+local function read_further(c, flow, bytes)
+  local flags = flow.flags
+  if flags % (2 * run_head.SPECIAL) < run_head.FAIR then return end
+  local fields = run_data.decode(run_data.record(flow, bytes), flow.id)
+  flow.run_id, flow.trace_context, flow.fair_key = fields.run_id or '', fields.trace_context, fields.fair_key
+  flow.parent_execution_id, flow.fail_fast = fields.parent_execution_id, fields.fail_fast
+  if not row.is_special(flags) then return end
+  local own = flags >= run_head.OVERLAY and redis.call('HMGET', key.flow_core(c, flow.id), 'budgets', 'budget_ids') or {}
+  local head = not own[1] and graph_store.head(flow.graph)
+  if own[1] then
+    flow.budgets, flow.budget_ids = own[1], is_set(own[2]) and own[2] or nil
+  elseif head and head.budgets then
+    flow.budgets, flow.budget_ids = budget_gate.OF_GRAPH, is_set(head.blocking) and head.blocking or nil
+  end
+end
+
+local function read_plain(c, stem, flow_id, identity, flags, count, bytes)
+  local created, deadline, class_id = struct.unpack(IDENTITY, identity)
+  local class = run_class.of_call(c, class_id)
+  local flow = plain_of(c, flow_id, key.flow_nodes(c, flow_id), identity, flags, count, class, graph_store.of_call(c, class.graph), created,
+    number.time(created), deadline)
+  read_further(c, flow, bytes)
   keep(stem, flow)
   return flow
 end
 
-local function given(text) return is_set(text) and text or nil end
-
 -- Keeps the record of a plain run without budgets and parent that the call has created, so that it need not be read. `r` is its
--- rows, and `deadline_at` a text.
-function run_rows.created(c, r, A, run, deadline_at)
-  keep(r.stem, {
-    flow_kind = A.flow_name, namespace = A.namespace, run_id = run.run_id, deadline_at = deadline_at, trace_context = given(run.trace_context),
-    retention = given(A.retention), fair_key = given(run.fair_key), id = r.id, at = c.at,
-    identity = struct.pack(IDENTITY, r.created, r.graph), public_flow_state = 'open', created = r.created, created_text = c.now_text,
-    graph = r.known_graph, graph_hash = r.graph, count = r.count, is_small = r.count <= row.SMALL_RUN,
-    has_input = row.has_input(r.flags), read_to = r.count == 1 and row_inputs.LAST_OF_ONE or nil,
-    nodes_key = r.key, results_key = key.flow_results(c, r.id), events_key = key.flow_events(c, r.id), about = nil,
-  })
+-- rows.
+function run_rows.created(c, r, class, run)
+  local flow = plain_of(c, r.id, r.key, struct.pack(IDENTITY, r.created, r.deadline, r.class), r.flags, r.count, class, r.known_graph,
+    r.created, c.now_text, r.deadline)
+  flow.fair_key = is_set(run.fair_key) and run.fair_key or nil
+  run_data.note_record(flow, run.record)
+  keep(r.stem, flow)
+end
+
+-- Adds the id and the trace context of a plain run to its record.
+function run_rows.describe(flow)
+  if flow.run_id or not flow.key then return flow end
+  local fields = run_data.decode(run_data.record(flow), flow.id)
+  flow.run_id, flow.trace_context = fields.run_id or '', fields.trace_context
+  return flow
 end
 
 -- Returns the record of a run that is plain; nil for another one.
 function run_rows.plain_flow(run, c, flow_id)
   if not row.is_plain(run) then return nil end
   local flow = known.runs[run.stem]
-  if flow and flow.at == c.at and flow.created == run.created and flow.graph_hash == run.graph then return flow end
-  return read_plain(c, run.stem, flow_id, struct.pack(IDENTITY, run.created, run.graph), run.flags, run.count)
+  local identity = struct.pack(IDENTITY, run.created, run.deadline, run.class)
+  if flow and flow.at == c.at and flow.identity == identity then return flow end
+  return read_plain(c, run.stem, flow_id, identity, run.flags, run.count, run.bytes)
+end
+
+-- Returns the record of a run with the fields that calls on its nodes need, whether it is plain or not.
+function run_rows.flow(run, c, flow_id)
+  local flow = run_rows.plain_flow(run, c, flow_id)
+  if flow then return flow end
+  local class, g = run_class.of_run(run), graph_store.of_run(run)
+  local joins = graph_store.head(g) and graph_store.has_joins(g) and graph_store.joins_text(g) or nil
+  flow = {
+    id = flow_id, class = class, graph = g, flow_kind = class.flow_kind, public_flow_state = run_head.STATE[run.state],
+    deadline_at = run.deadline > 0 and number.time(run.deadline) or nil, joins = joins, key = run.key, count = run.count, flags = run.flags,
+    bytes = run.bytes, paused = nil, children = nil, run_id = nil, trace_context = nil, record_text = nil, input_at = nil,
+    budgets = nil, budget_ids = nil, parent_execution_id = nil, fail_fast = nil,
+  }
+  read_further(c, flow, run.bytes)
+  if row.has_overlay(run) then
+    local further = redis.call('HMGET', row.overlay_key(run), 'joins', 'paused', 'children')
+    flow.joins, flow.paused, flow.children = further[1] or joins, further[2] or nil, further[3] or nil
+  end
+  return flow
 end
 
 -- Number of rows after a node's row that are read with it where its success has other effects than to start its successors.
@@ -105,7 +144,7 @@ end
 -- Reports whether bytes are the beginning of a run that is still plain, and the one of a record that the interpreter knows.
 function run_rows.is_plain(flow, bytes)
   if #bytes < HEAD_BYTES then return false end
-  local _, flags, _, identity = struct.unpack(STATE, bytes, STATE_AT)
+  local flags, _, _, identity = struct.unpack(PENDING, bytes, PENDING_AT)
   return flags % (2 * PLAIN) >= PLAIN and identity == flow.identity
 end
 
@@ -114,8 +153,8 @@ function run_rows.find_plain(c, stem)
   if string.byte(stem, -18) ~= 56 then return nil end
   local flow_id = string.sub(stem, -32) .. '0000'
   local bytes = redis.call('GETRANGE', key.flow_nodes(c, flow_id), '0', HEAD_BYTES - 1)
-  if #bytes < HEAD_BYTES then return nil end
-  local count, flags, _, identity = struct.unpack(STATE, bytes, STATE_AT)
+  if #bytes < HEAD_BYTES or string.byte(bytes) ~= run_head.FORM then return nil end
+  local flags, _, count, identity = struct.unpack(PENDING, bytes, PENDING_AT)
   if flags % (2 * PLAIN) < PLAIN then return nil end
   return read_plain(c, stem, flow_id, identity, flags, count)
 end
@@ -131,12 +170,6 @@ end
 function run_rows.refuse_id(execution_id)
   if row.ordinal(execution_id) == 0 then return nil end
   return 'execution ids of version 8 are those of nodes of runs, got: ' .. execution_id
-end
-
--- Returns how many nodes of a run are open, as text; nil for flows without rows.
-function run_rows.open_nodes(c, flow_id)
-  local run = row.run(c, flow_id)
-  return run and number.text(row.open(run)) or nil
 end
 
 -- Loads the rows of a page of members, which are adjacent, with one command.

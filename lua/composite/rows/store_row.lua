@@ -9,10 +9,10 @@ function store_row.exists() return 1 end
 
 store_row.set, store_row.clear, store_row.add = row_record.set, row_record.clear, row_record.add
 
-store_row.result, store_row.write_result = row_inputs.result, row_inputs.write_result
+store_row.result, store_row.write_result = run_data.result, row_inputs.write_result
 
 function store_row.copy_result(r, _, target)
-  local text = row_inputs.result(r)
+  local text = run_data.result(r)
   if text then redis.call('SET', target, text) end
   return text ~= false
 end
@@ -46,11 +46,3 @@ store_row.reopen_edges, store_row.note_replay = row_edges.reopen, row_edges.note
 store_row.add_to_wave, store_row.drain = row_edges.add_to_wave, row_edges.drain
 
 store_row.reopen_downstream, store_row.end_last = row_edges.reopen_downstream, row_edges.end_last
-
-function store_row.node_count(run) return run.count end
-
-store_row.add_nodes, store_row.plain_flow = run_rows.add_nodes, run_rows.plain_flow
-
-store_row.note_unusual, store_row.note_extended = run_rows.note_unusual, run_rows.note_extended
-
-store_row.add_open, store_row.result_execution = run_rows.add_open, run_rows.result_execution

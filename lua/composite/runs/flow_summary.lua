@@ -68,7 +68,7 @@ end
 
 -- Updates the summary of a flow. Its second result is whether the flow has left the index.
 function flow_summary.flow(c, work, flow_id)
-  local flow = redis.call('HMGET', key.flow_core(c, flow_id), 'created_at', 'managed')
+  local flow = record.values(key.flow_core(c, flow_id), 'created_at', 'managed')
   if not flow[1] then
     redis.call('SREM', key.index_flow_index(c), flow_id)
     return nil, true

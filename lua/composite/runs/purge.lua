@@ -194,12 +194,7 @@ end
 
 -- Removes a run from all lists, so that no part of it can be started again.
 local function withdraw(c, flow_id, flow_key, flow)
-  redis.call('HSET', flow_key, 'purging', c.now_text)
-  local run = row.run(c, flow_id)
-  if run then
-    run.flags = run.flags + run_head.PURGING
-    row.touch_run(run)
-  end
+  record.set(flow_key, 'purging', c.now_text)
   run_list.remove(c, flow_id, flow.flow_kind or '')
   run_recount.purged(c, flow_id)
 end
@@ -208,7 +203,7 @@ function purge.remove_record(c, flow_id, flow_key)
   event_log.drop_flow(flow_id)
   purge_rows.finish(c, flow_id)
   redis.call('UNLINK', flow_key, key.flow_members(c, flow_id), key.flow_tags(c, flow_id),
-    key.flow_pending_cancels(c, flow_id), key.flow_input(c, flow_id),
+    key.flow_pending_cancels(c, flow_id), key.flow_input(c, flow_id), key.flow_data(c, flow_id),
     key.flow_events(c, flow_id), key.flow_events_kept(c, flow_id), key.flow_events_gone(c, flow_id), key.flow_budgets(c, flow_id), key.flow_summary(c, flow_id))
   redis.call('UNLINK', unpack(rerun.keys(c, flow_id)))
   redis.call('SREM', key.ffx_reruns(c), flow_id)

@@ -13,10 +13,10 @@ end
 -- Reports whether that is all.
 function purge_rows.remove(c, work, run, remove_member)
   local flow_key = key.flow_core(c, run.id)
-  local from = tonumber(redis.call('HGET', flow_key, 'purged_to') or nil) or 0
+  local from = tonumber(record.value(flow_key, 'purged_to') or nil) or 0
   local to = math.min(run.count, from + ROWS_PER_CALL)
   if to > from then row.load(run, from + 1, to) end
-  local at, g = from, graph_store.find(c, run.graph)
+  local at, g = from, graph_store.find(c, run_class.of_run(run).graph)
   if not g then graph_store.refuse_gone(graph_store.of_run(run)) end
   local is_join = graph_store.join_set(g)
   for _, lane in ipairs(graph_store.lanes(g)) do work.lanes[lane] = true end
@@ -27,16 +27,15 @@ function purge_rows.remove(c, work, run, remove_member)
     at = at + 1
   end
   if at >= run.count then return true end
-  redis.call('HSET', flow_key, 'purged_to', number.text(at))
+  record.set(flow_key, 'purged_to', number.text(at))
   return false
 end
 
--- Removes the rows of a run, which no longer uses its graph. The record of the run is removed after them: should the server come
--- back with a part of a call, the purge continues.
+-- Removes the rows of a run, with its record, and counts it no longer as one of its class.
 function purge_rows.finish(c, flow_id)
   local run = row.run(c, flow_id)
   if not run then return end
   row.drop(run)
   redis.call('UNLINK', key.flow_nodes(c, flow_id), key.flow_more(c, flow_id), key.flow_results(c, flow_id))
-  graph_store.leave(c, run.graph)
+  graph_store.leave(c, run)
 end

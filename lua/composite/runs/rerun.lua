@@ -11,7 +11,7 @@ local EDGES_PER_STEP = 128
 local TRIED_PER_TICK = 64
 
 local FLOW_FIELDS = {
-  'public_flow_state', 'closed_at', 'outcome', 'created_at', 'deadline_at', 'open_nodes', 'joins', 'purging',
+  'public_flow_state', 'closed_at', 'outcome', 'created_at', 'deadline_at', 'joins', 'purging',
   'rerun_id', 'rerun_state', 'rerun_at', 'rerun_count', 'rerun_node', 'rerun_edge', 'run_key_id', 'at_once',
 }
 
@@ -58,7 +58,7 @@ local function reopen_flow(c, flow_id, flow_key, flow)
   local deadline = number.finite(flow.deadline_at)
   if not deadline then return end
   deadline = c.now + deadline - (number.finite(flow.rerun_at) or number.finite(flow.created_at) or c.now)
-  redis.call('HSET', flow_key, 'deadline_at', number.text(deadline))
+  record.set(flow_key, 'deadline_at', number.text(deadline))
   redis.call('ZADD', key.ffx_flow_deadlines(c), deadline, flow_id)
   wake.due(c, deadline)
 end
@@ -69,7 +69,7 @@ local function begin(c, flow_id, flow_key, flow, A, origin)
   local count = redis.call('SCARD', nodes_key)
   redis.call('COPY', nodes_key, key.flow_rerun_left(c, flow_id), 'REPLACE')
   reopen_flow(c, flow_id, flow_key, flow)
-  redis.call('HSET', flow_key, 'rerun_state', 'resetting', 'rerun_at', c.now_text, 'rerun_mode', A.mode,
+  record.set(flow_key, 'rerun_state', 'resetting', 'rerun_at', c.now_text, 'rerun_mode', A.mode,
     'rerun_by', A.actor, 'rerun_nodes', number.text(count), 'rerun_count',
     number.text((tonumber(flow.rerun_count) or 0) + 1))
   redis.call('SADD', key.ffx_reruns(c), flow_id)
@@ -112,7 +112,7 @@ end
 local function reset_row_edges(c, flow_id, r, limit)
   local flow_key = key.flow_core(c, flow_id)
   local ups = graph_store.of_row(r).ups
-  local from, count = tonumber(redis.call('HGET', flow_key, 'rerun_edge') or nil) or 1, graph_store.edge_count(ups)
+  local from, count = tonumber(record.value(flow_key, 'rerun_edge') or nil) or 1, graph_store.edge_count(ups)
   local to = math.min(count, from + limit - 1)
   for i = from, to do
     local upstream = graph_store.edge(ups, i)
@@ -121,9 +121,9 @@ local function reset_row_edges(c, flow_id, r, limit)
     end
   end
   if to < count then
-    redis.call('HSET', flow_key, 'rerun_edge', number.text(to + 1))
+    record.set(flow_key, 'rerun_edge', number.text(to + 1))
   else
-    redis.call('HDEL', flow_key, 'rerun_edge')
+    record.clear(flow_key, 'rerun_edge')
   end
   return to - from + 1, to >= count
 end
@@ -161,10 +161,10 @@ local function reset_some(c, flow_id, flow_key, node)
       local seen, all = reset_edges(c, flow_id, node, edges)
       edges = edges - seen
       if all then
-        redis.call('HDEL', flow_key, 'rerun_node')
+        record.clear(flow_key, 'rerun_node')
         node = nil
       else
-        redis.call('HSET', flow_key, 'rerun_node', node)
+        record.set(flow_key, 'rerun_node', node)
       end
     end
   end
@@ -195,7 +195,7 @@ end
 
 local function finish(c, flow_id, flow_key)
   redis.call('UNLINK', unpack(rerun.keys(c, flow_id)))
-  redis.call('HDEL', flow_key, 'rerun_state', 'rerun_node')
+  record.clear(flow_key, 'rerun_state', 'rerun_node')
   redis.call('SREM', key.ffx_reruns(c), flow_id)
 end
 
@@ -212,11 +212,11 @@ local function step(c, flow_id)
       return true
     end
     finish(c, flow_id, flow_key)
-    if not flow.closed_at and (run_rows.open_nodes(c, flow_id) or flow.open_nodes) == '0' then graph.close(c, flow_id, flow_key) end
+    if not flow.closed_at and record.value(flow_key, 'open_nodes') == '0' then graph.close(c, flow_id, flow_key) end
     return false
   elseif flow.rerun_state == 'resetting' then
     if reset_some(c, flow_id, flow_key, is_set(flow.rerun_node) and flow.rerun_node or nil) then
-      redis.call('HSET', flow_key, 'rerun_state', 'resolving')
+      record.set(flow_key, 'rerun_state', 'resolving')
     end
     return true
   end
@@ -280,7 +280,7 @@ function F.ffx_rerun(K, A)
     local known = flow.rerun_id == A.rerun_id and redis.call('SCARD', key.flow_rerun(c, A.flow_id)) or 0
     if A.begin == '1' and known + #A.nodes == 0 then return reply.err('invalid_input', 'a rerun needs nodes') end
     if flow.rerun_id ~= A.rerun_id then redis.call('UNLINK', unpack(rerun.keys(c, A.flow_id))) end
-    redis.call('HSET', flow_key, 'rerun_id', A.rerun_id, 'rerun_state', 'collecting')
+    record.set(flow_key, 'rerun_id', A.rerun_id, 'rerun_state', 'collecting')
     if #A.nodes > 0 then redis.call('SADD', key.flow_rerun(c, A.flow_id), unpack(A.nodes)) end
     if A.begin ~= '1' then return reply.ok('collecting', '0') end
     begin(c, A.flow_id, flow_key, flow, A, origin)

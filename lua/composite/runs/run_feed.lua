@@ -51,15 +51,19 @@ local function tell(c, feeds, namespace, kind, flow_id, flow_name, run_id, is_ch
     event_log.escaped(run_id .. (detail or '')))
 end
 
-function run_feed.started(c, flow_id, flow_name, namespace, run_id, is_child)
+-- Adds the start of a run of a class. `run` has its record and parent.
+function run_feed.started(c, flow_id, class, run)
   local feeds = open_feeds(c)
-  if feeds then tell(c, feeds, namespace, 'flow_submitted', flow_id, flow_name, run_id, is_child) end
+  if not feeds then return end
+  local run_id = run_data.decode(run.record, flow_id).run_id or ''
+  tell(c, feeds, class.namespace, 'flow_submitted', flow_id, class.flow_kind, run_id, run.parent)
 end
 
 -- Adds the end of a run. `flow` has its flow_kind, run_id, namespace and parent_execution_id.
 function run_feed.ended(c, flow_id, flow, outcome)
   local feeds = open_feeds(c)
   if feeds then
+    run_rows.describe(flow)
     tell(c, feeds, flow.namespace or '', 'flow_' .. outcome, flow_id, flow.flow_kind or '', flow.run_id or '',
       is_set(flow.parent_execution_id), flow.failed_node)
   end

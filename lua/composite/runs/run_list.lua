@@ -53,8 +53,8 @@ local RUN_FIELDS = {
   'nodes_failed', 'nodes_cancelled', 'nodes_expired', 'nodes_skipped', 'failed_node', 'paused', 'purging', 'node_total',
   'parent_execution_id', 'namespace', 'start_at', 'run_key', 'queued',
 }
-local RUN_ID, CLOSED_AT, FLOW_NAME, NODE_COUNT, OPEN, SKIPPED, PURGING, NODE_TOTAL, PARENT, NAMESPACE, START_AT, RUN_KEY, QUEUED =
-  2, 6, 7, 8, 9, 13, 16, 17, 18, 19, 20, 21, 22
+local RUN_ID, CLOSED_AT, FLOW_NAME, NODE_COUNT, SKIPPED, PURGING, NODE_TOTAL, PARENT, NAMESPACE, START_AT, RUN_KEY, QUEUED =
+  2, 6, 7, 8, 13, 16, 17, 18, 19, 20, 21, 22
 
 -- Returns a text with the letters A to Z in lower case; others do not change, as interpreters do not agree on them.
 local function folded(text)
@@ -140,17 +140,16 @@ end
 local function found(c, q, flow_id)
   local core_key, tags_key = key.flow_core(c, flow_id), key.flow_tags(c, flow_id)
   -- Most runs that are left out are so by one field.
-  if q.states and not q.states[redis.call('HGET', core_key, 'outcome') or 'open'] then return nil end
-  if q.queued and redis.call('HEXISTS', core_key, 'queued') == 0 then return nil end
-  if q.run_key and redis.call('HGET', core_key, 'run_key') ~= q.run_key then return nil end
+  if q.states and not q.states[record.value(core_key, 'outcome') or 'open'] then return nil end
+  if q.queued and not record.value(core_key, 'queued') then return nil end
+  if q.run_key and record.value(core_key, 'run_key') ~= q.run_key then return nil end
   if not has_tags(tags_key, q.tags) then return nil end
-  local run = redis.call('HMGET', core_key, unpack(RUN_FIELDS))
+  local run = record.values(core_key, unpack(RUN_FIELDS))
   if not run[RUN_ID] or run[PURGING] or run[PARENT] and not q.children then return nil end
   if is_set(q.name) and run[FLOW_NAME] ~= q.name or is_set(q.namespace) and run[NAMESPACE] ~= q.namespace then return nil end
   if q.closed and not is_set(run[CLOSED_AT]) or q.text and not has_text(run, q.text) then return nil end
   -- While a large flow is being submitted, its record does not have all nodes yet.
   run[NODE_COUNT] = run[NODE_TOTAL] or run[NODE_COUNT]
-  run[OPEN] = run_rows.open_nodes(c, flow_id) or run[OPEN]
   for i = NODE_COUNT, SKIPPED do run[i] = is_set(run[i]) and run[i] or '0' end
   run[1] = flow_id
   for i = 1, PURGING do run[i] = run[i] or '' end

@@ -24,7 +24,7 @@ local FLOW_FIELDS_SHOWN = {
   'node_count', 'edge_count', 'open_nodes', 'failed_node', 'failure_reason', 'failure_category', 'cancel_reason',
   'cancelled_by',
 }
-local EDGE_COUNT, OPEN_NODES = 10, 11
+local EDGE_COUNT = 10
 
 -- Returns the values of the named fields in order, "" for missing ones; nil when the record does not exist.
 local function fields_of(hash, fields)
@@ -78,8 +78,6 @@ function F.ffx_describe_flow(K, A)
   local flow = fields_of(key.flow_core(c, A.flow_id), FLOW_FIELDS_SHOWN)
   if not flow then return reply.err('flow_not_found') end
   local first = not is_set(A.cursor)
-  local open = run_rows.open_nodes(c, A.flow_id)
-  if open then flow[OPEN_NODES] = open end
   if flow[EDGE_COUNT] == '' then flow[EDGE_COUNT] = '0' end
   local page, cursor = member_list.page(c, A.flow_id, first and '0' or A.cursor, math.max(1, math.min(limit, MAX_PAGE)))
   run_rows.load(c, page)
@@ -91,7 +89,7 @@ function F.ffx_describe_flow(K, A)
   out[#out + 1] = first and run_rows.definition(c, A.flow_id) or ''
   out[#out + 1] = cursor == '0' and '' or cursor
   out[#out + 1] = nodes
-  local more = redis.call('HMGET', key.flow_core(c, A.flow_id), 'paused', 'rerun_count', 'rerun_at', 'rerun_by',
+  local more = record.values(key.flow_core(c, A.flow_id), 'paused', 'rerun_count', 'rerun_at', 'rerun_by',
     'rerun_mode', 'rerun_nodes', 'budgets', 'schedule', 'fire_at', 'parent_execution_id',
     'nodes_failed', 'nodes_expired', 'nodes_cancelled', 'nodes_skipped', 'fair_key', 'priority', 'start_at', 'creator_identity',
     'memo', 'run_key', 'queued', 'run_key_id', 'forked_from', 'kept_nodes')
@@ -105,6 +103,34 @@ function F.ffx_describe_flow(K, A)
   out[#out + 1] = more[23] or ''
   out[#out + 1] = more[24] or '0'
   return out
+end
+
+-- @record read_flow flow_id:flow_id values:pairs
+
+-- @function ffx_read_flows
+-- @summary  Returns fields of the records of flows of one partition. Missing flows are left out.
+-- @flags    derives readonly
+-- @key      partition          ffx.partition
+-- @arg      fields             csv
+-- @args     flows              flow_id
+-- @reply    OK flows:list(read_flow)
+function F.ffx_read_flows(K, A)
+  local c, fields, found = call.open(K.partition), {}, {}
+  for field in string.gmatch(A.fields, '[^,]+') do fields[#fields + 1] = field end
+  for _, flow_id in ipairs(A.flows) do
+    local flow = record.read(key.flow_core(c, flow_id), fields)
+    if flow then
+      local values = {}
+      for _, field in ipairs(fields) do
+        if flow[field] then
+          values[#values + 1] = field
+          values[#values + 1] = flow[field]
+        end
+      end
+      found[#found + 1] = { flow_id, values }
+    end
+  end
+  return reply.ok(found)
 end
 
 local OUTCOME, REASONS = { 'terminal_outcome' }, { 'node', 'failure_reason', 'cancellation_reason' }

@@ -34,11 +34,11 @@ end
 -- Moves the time of the start, and the deadline with it.
 local function write(c, flow_id, flow, at)
   local flow_key = key.flow_core(c, flow_id)
-  redis.call('HSET', flow_key, 'start_at', number.text(at))
+  record.set(flow_key, 'start_at', number.text(at))
   local deadline = number.finite(flow.deadline_at)
   if not deadline then return end
   deadline = deadline - run_start.at(flow) + at
-  redis.call('HSET', flow_key, 'deadline_at', number.text(deadline))
+  record.set(flow_key, 'deadline_at', number.text(deadline))
   redis.call('ZADD', key.ffx_flow_deadlines(c), deadline, flow_id)
   wake.due(c, deadline)
 end

@@ -14,14 +14,14 @@ local LOOKED_AT = 512
 -- Returns the next nodes with rows that a run owes their end, and whether there are more: `owed_from` of its record is the next
 -- place.
 local function owed_nodes(c, flow_id, flow_key, limit)
-  local from = tonumber(redis.call('HGET', flow_key, 'owed_from') or nil)
+  local from = tonumber(record.value(flow_key, 'owed_from') or nil)
   local run = from and row.run(c, flow_id)
   if not run then return {}, false end
   local ids, rest = run_rows.next_open(c, run, from, limit, LOOKED_AT)
   if rest then
-    redis.call('HSET', flow_key, 'owed_from', number.text(rest))
+    record.set(flow_key, 'owed_from', number.text(rest))
   else
-    redis.call('HDEL', flow_key, 'owed_from')
+    record.clear(flow_key, 'owed_from')
   end
   return ids, rest ~= nil
 end
@@ -72,7 +72,7 @@ end
 
 -- Owes every member its end, at once.
 function run_stop.owe_all(c, flow_id)
-  if row.run(c, flow_id) then redis.call('HSET', key.flow_core(c, flow_id), 'owed_from', '1') end
+  if row.run(c, flow_id) then record.set(key.flow_core(c, flow_id), 'owed_from', '1') end
   redis.call('COPY', key.flow_members(c, flow_id), key.flow_pending_cancels(c, flow_id), 'REPLACE')
   redis.call('ZADD', key.index_cancel_backlog(c), c.now, flow_id)
 end
@@ -128,7 +128,7 @@ function F.ffx_cancel_flow(K, A)
   end
   if flow_record.is_over(flow) then
     if cancelled and not flow.closed_at and policy == 'cancel_all' and flow.cancellation_policy == 'cancel_pending' then
-      redis.call('HSET', flow_key, 'cancellation_policy', policy, 'cancel_reason', A.reason, 'cancelled_by', A.actor)
+      record.set(flow_key, 'cancellation_policy', policy, 'cancel_reason', A.reason, 'cancelled_by', A.actor)
       run_stop.owe_all(c, A.flow_id)
     end
     if not flow.closed_at then run_stop.end_owed(c, A.flow_id, ENDED_PER_CALL) end

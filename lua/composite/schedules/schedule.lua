@@ -69,11 +69,16 @@ function schedule.refuse_fire(c, fire)
 end
 
 -- Records that a fire creates its run, which it does once. Fires of one schedule are started in the order of their serials.
-function schedule.note_fire(c, fire, flow_key)
-  if not fire then return end
+function schedule.note_fire(c, fire)
   redis.call('SET', key.ffx_schedule_fired(c, fire.schedule_id), fire.incarnation .. ' ' .. number.text(fire.serial),
     'PX', FIRED_MEMORY_MS)
-  redis.call('HSET', flow_key, 'schedule', fire.name, 'schedule_id', fire.schedule_id, 'fire_at', number.text(fire.fire_at))
+end
+
+-- Appends the fields of the record of a run that a fire creates, with their values.
+function schedule.append_fire(values, fire)
+  record.append(values, 'schedule', fire.name)
+  record.append(values, 'schedule_id', fire.schedule_id)
+  record.append(values, 'fire_at', number.text(fire.fire_at))
 end
 
 -- Writes the parts of a record that the call contains.

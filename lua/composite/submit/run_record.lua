@@ -1,73 +1,21 @@
--- The record of a submitted run, and the other data of the run itself.
+-- The data of a submitted run itself, in addition to its rows.
 
 local append, gather = record.append, batch_writes.gather
 
--- Number of digits of a graph's hash, and of an input's, that the record of a run keeps.
-run_record.HASH_DIGITS = 32
-
--- Returns the fields that the records of a call's runs have in common, with their values, and the length of the list. Fields that
--- are read with every node come first.
-local function common_values(c, A, g, n)
-  local values = {
-    'public_flow_state', 'open',
-    'flow_kind', A.flow_name,
-    'run_id', '',
-    'input_hash', '',
-    'namespace', A.namespace,
-    'managed', '1',
-    'graph_hash', string.sub(A.graph_hash, 1, run_record.HASH_DIGITS),
-    'graph_revision', g.head.nodes + g.head.edges,
-    'node_count', g.head.nodes,
-    'created_at', c.now_text,
-    'last_mutation_at', c.now_text,
-    nil, nil, nil, nil, -- room for the further fields of most runs
-  }
-  append(values, 'edge_count', g.head.edges)
-  append(values, 'joins', g.has_joins and graph_store.joins_text(g) or '')
-  if n.deadline_at then append(values, 'deadline_at', number.text(n.deadline_at)) end
+-- Returns the fields of a run that have no other place than the hash of a flow's record, with their values; nil for most runs,
+-- which have none.
+function run_record.further(run, g, n)
+  if not (n.start_at or n.fire or run.fields or run.budgets) then return nil end
+  local values, fields = {}, run.fields
   if n.start_at then append(values, 'start_at', number.text(n.start_at)) end
-  append(values, 'creator_identity', A.creator_identity)
-  append(values, 'retention', A.retention)
-  append(values, 'priority', n.priority)
-  return values
-end
-
--- Places of the values that differ from run to run.
-local RUN_ID, INPUT_HASH = 6, 8
-
--- Appends a field of a run to a list of `count` elements, unless it has no value. Returns the new number.
-local function add(values, count, field, value)
-  if not value or value == '' then return count end
-  values[count + 1], values[count + 2] = field, value
-  return count + 2
-end
-
--- Writes the record of a run. `batch` keeps the list of values from one run to the next.
-local function write_core(c, batch, flow_key, A, run, g, n)
-  local values, count, parent = batch.values, batch.value_count, run.parent
-  if not values then
-    values = common_values(c, A, g, n)
-    count = #values
-    batch.values, batch.value_count = values, count
-  end
-  values[RUN_ID], values[INPUT_HASH] = run.run_id, run.input_hash
-  if parent then
-    count = add(values, count, 'parent_execution_id', parent.execution_id)
-    count = add(values, count, 'fail_fast', parent.fail_fast == '1' and '1')
-  end
-  count = add(values, count, 'trace_context', run.trace_context)
-  count = add(values, count, 'fair_key', run.fair_key)
-  count = add(values, count, 'memo', run.memo)
-  local fields = run.fields -- fields that few runs have
-  for i = 1, fields and #fields or 0, 2 do count = add(values, count, fields[i], fields[i + 1]) end
+  for i = 1, fields and #fields or 0, 2 do append(values, fields[i], fields[i + 1]) end
   if run.budgets then
-    count = add(values, count, 'budgets', '1')
-    count = add(values, count, 'budget_ids', run.budgets.blocking)
-  elseif g.head.budgets then
-    count = add(values, count, 'budgets', budget_gate.OF_GRAPH)
-    count = add(values, count, 'budget_ids', g.head.blocking)
+    append(values, 'budgets', '1')
+    values[#values + 1] = 'budget_ids'
+    values[#values + 1] = run.budgets.blocking
   end
-  redis.call('HSET', flow_key, unpack(values, 1, count))
+  if n.fire then schedule.append_fire(values, n.fire) end
+  return values[1] and values or nil
 end
 
 local function flat_tags(tags)
@@ -86,13 +34,14 @@ local function gather_tags(c, batch, flow_name, tags)
   batch.lists = run_list.of(c, flow_name, batch.tags)
 end
 
--- Enters a run that is to be created into the lists, and stores its data in addition to its record.
-function run_record.enter(c, batch, A, run, n)
+-- Enters a run that is to be created into the lists, and stores its data in addition to its rows.
+function run_record.enter(c, batch, A, run, g, n)
   local flow_id = run.flow_id
   gather(batch, 'SADD', key.index_flow_index(c), flow_id)
   if run.budgets then batch_writes.text(batch, key.flow_budgets(c, flow_id), run.budgets.text) end
-  if is_set(run.input) and not run.behind then batch_writes.text(batch, key.flow_input(c, flow_id), run.input) end
-  gather_tags(c, batch, A.flow_name, run.tags or A.tags)
+  if g.head.nodes > 1 then batch_writes.text(batch, key.flow_data(c, flow_id), run.data) end
+  if is_set(run.input) and not run.has_input then batch_writes.text(batch, key.flow_input(c, flow_id), run.input) end
+  gather_tags(c, batch, n.class.flow_kind, run.tags or A.tags)
   if #batch.tags > 0 then call.chunked('HSET', key.flow_tags(c, flow_id), batch.tags) end
   for i = 1, #batch.lists do gather(batch, 'ZADD', batch.lists[i], c.now_text, flow_id) end
   if n.deadline_at then
@@ -101,11 +50,12 @@ function run_record.enter(c, batch, A, run, n)
   end
 end
 
--- Creates the record of a run.
-function run_record.write(c, batch, flow_key, A, run, g, n)
-  write_core(c, batch, flow_key, A, run, g, n)
+-- Records the start of a run that has rows.
+function run_record.created(c, run, n)
+  local class = n.class
   event_log.add(c, run.flow_id, 'flow_submitted')
-  run_counts.started(c, A.flow_name, A.namespace, run.parent)
-  run_feed.started(c, run.flow_id, A.flow_name, A.namespace, run.run_id, run.parent)
+  run_counts.started(c, class.flow_kind, class.namespace, run.parent)
+  run_feed.started(c, run.flow_id, class, run)
   if run.parent then child_run.submitted(c, run.flow_id) end
+  if n.fire then schedule.note_fire(c, n.fire) end
 end

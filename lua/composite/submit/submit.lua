@@ -2,9 +2,6 @@
 
 local MAX_RUNS = 64
 
--- Maximum size of a run's memo (bytes).
-local MAX_MEMO = 16384
-
 -- Fields by which an existing run is judged.
 local FLOW_FIELDS = { 'graph_hash', 'input_hash', 'public_flow_state', 'purging', 'parent_execution_id', 'roots_left' }
 
@@ -43,14 +40,6 @@ local function assign(A)
     if err then return err end
     run.parent = entry
   end
-  for _, entry in ipairs(A.memos) do
-    run, err = run_at(A, entry.run, 'a memo')
-    if err then return err end
-    if #entry.text > MAX_MEMO then
-      return reply.err('invalid_input', 'a memo must have at most ' .. MAX_MEMO .. ' bytes, got: ' .. #entry.text)
-    end
-    run.memo = entry.text
-  end
   for _, entry in ipairs(A.signals) do
     run, err = run_at(A, entry.run, 'a signal')
     err = err or wait_control.check_signal(entry) or signal.check_size({}, entry)
@@ -60,9 +49,18 @@ local function assign(A)
   return nil
 end
 
+-- Checks a class that the interpreter has not checked yet. Returns nil, or the error reply.
+local function check_class(class)
+  if class.is_valid then return nil end
+  local err, _ = purge.check_retention(class.retention), nil
+  if not err and class.priority then _, err = number.priority('priority', class.priority) end
+  class.is_valid = not err
+  return err
+end
+
 -- Converts the numbers of the call, before anything is written. Returns nil and the error reply when one is invalid.
 local function parse(A)
-  if not (A.tags and A.runs and A.limits and A.budgets and A.own_tags and A.fires and A.parents and A.memos and A.signals and A.arrivals and A.forks and A.kept) then
+  if not (A.tags and A.runs and A.limits and A.budgets and A.own_tags and A.fires and A.parents and A.signals and A.arrivals and A.forks and A.kept) then
     return nil, reply.err('invalid_input', 'the counts do not fit the arguments')
   elseif #A.runs > MAX_RUNS then
     return nil, reply.err('invalid_input', 'at most ' .. MAX_RUNS .. ' runs in one call, got: ' .. #A.runs)
@@ -72,13 +70,8 @@ local function parse(A)
   if err then return nil, err end
   n.start_at, err = number.optional('start_at', A.start_at, nil)
   if err then return nil, err end
-  if is_set(A.priority) then
-    local priority
-    priority, err = number.priority('priority', A.priority)
-    if err then return nil, err end
-    n.priority = number.text(priority)
-  end
-  err = purge.check_retention(A.retention)
+  n.class, err = run_class.given(A.class)
+  err = err or check_class(n.class)
   if err then return nil, err end
   n.origin, err = run_watch.parse_origin(A.origin)
   if err then return nil, err end
@@ -89,6 +82,8 @@ local function parse(A)
     if string.byte(run.flow_id, 15) ~= 56 or string.sub(run.flow_id, -4) ~= '0000' then
       return nil, reply.err('invalid_input', 'flow_id must be a UUID of version 8 that ends in 0000, got: ' .. run.flow_id)
     end
+    err = run_data.check(run.record)
+    if err then return nil, err end
   end
   err = assign(A)
   if not err and #A.forks > 0 then
@@ -103,16 +98,16 @@ local function parse(A)
 end
 
 -- Returns the outcome of an existing run.
-local function outcome_of(flow, A, run)
+local function outcome_of(flow, class, run)
   if flow.purging then return { 'flow_purging', '', '', '' } end
   -- The run receives a signal regardless of its input, or other calls have changed its input.
   if run.signal or run.arrival and run.arrival.quiet > 0 then return { 'ALREADY_SATISFIED', '', '', '' } end
-  local graph_hash = string.sub(A.graph_hash, 1, run_record.HASH_DIGITS)
+  local graph_hash, input_hash = class.graph_hash, run_data.decode(run.record, run.flow_id).input_hash
   if flow.graph_hash ~= graph_hash then
-    local what = flow.input_hash == run.input_hash and 'graph' or 'graph and input'
+    local what = flow.input_hash == input_hash and 'graph' or 'graph and input'
     return { 'flow_id_conflict', what, flow.graph_hash or '', graph_hash }
-  elseif flow.input_hash ~= run.input_hash then
-    return { 'flow_id_conflict', 'input', flow.input_hash or '', run.input_hash }
+  elseif flow.input_hash ~= input_hash then
+    return { 'flow_id_conflict', 'input', flow.input_hash or '', input_hash or '' }
   elseif run.parent and flow.parent_execution_id ~= run.parent.execution_id then
     return { 'flow_id_conflict', 'parent', flow.parent_execution_id or '', run.parent.execution_id }
   end
@@ -133,9 +128,9 @@ local function write_special(c, r, run, g)
 end
 
 -- Checks that the graph has the nodes whose limits the call contains. Returns nil, or the error reply.
-local function check_limits(c, A)
+local function check_limits(c, A, n)
   if #A.limits == 0 then return nil end
-  local g = graph_store.find(c, A.graph)
+  local g = graph_store.find(c, n.class.graph)
   if not g then return reply.err('graph_unknown') end
   for _, entry in ipairs(A.limits) do
     local ordinal = number.finite(entry.node)
@@ -151,7 +146,7 @@ local OK = { 'OK', '', '', '' }
 -- Reports whether none of the runs of a call exists.
 local function are_new(c, A)
   local keys = call.short_list()
-  for i = 1, #A.runs do keys[i] = key.flow_core(c, A.runs[i].flow_id) end
+  for i = 1, #A.runs do keys[i] = key.flow_nodes(c, A.runs[i].flow_id) end
   return #keys > 0 and redis.call('EXISTS', unpack(keys)) == 0
 end
 
@@ -160,59 +155,57 @@ end
 local function judge(c, A, n, run, is_new)
   local flow = not is_new and record.read(key.flow_core(c, run.flow_id), FLOW_FIELDS, true)
   if not flow then return schedule.refuse_fire(c, n.fire) or n.arrival and arrival.judge(c, A, n, run) or nil end
-  local outcome = outcome_of(flow, A, run)
+  local outcome = outcome_of(flow, n.class, run)
   if flow.roots_left and outcome[1] == 'ALREADY_SATISFIED' then row_edges.release_left(c, run.flow_id) end
   return outcome
 end
 
--- Returns the graph of the runs of a call, and counts `count` more users of it. Returns nil and the error reply when they cannot
--- be created.
-local function graph_for(c, A, count)
-  local g = graph_store.find(c, A.graph)
+-- Returns the graph of the runs of a call, and counts `count` more runs of their class. Returns nil and the error reply when they
+-- cannot be created.
+local function graph_for(c, A, n, count)
+  local g = graph_store.find(c, n.class.graph)
   if not g then return nil, reply.err('graph_unknown') end
   local err = #A.arrivals > 0 and arrival.check_graph(g, A.runs[1]) or #A.forks > 0 and fork.check(A, g.head.nodes) or (g.head.waits or #A.signals > 0) and waitpoint_token.check_secret(key.waitpoint_secrets(c))
   if err then return nil, err end
-  if not graph_store.use(c, g, A.graph, count) then return nil, reply.err('graph_unknown') end
-  if g.has_joins == nil then g.has_joins = #graph_store.joins(g) > 0 end
+  if not graph_store.use(c, n.class, g, count) then return nil, reply.err('graph_unknown') end
+  graph_store.has_joins(g)
   return g
 end
 
 -- Creates a run that is already in the lists, and gathers its roots in a batch.
 local function create_run(c, batch, A, n, run, g)
-  local flow_key = key.flow_core(c, run.flow_id)
   -- The start may move, and the deadline with it; and the end of a run with a key frees its place.
   local flags = (g.has_joins or n.start_at or run.signal or n.arrival or n.fork) and 0 or run_head.PLAIN
   if is_set(run.fair_key) then flags = flags + run_head.FAIR end
   if run.budgets or g.head.budgets or run.parent then flags = flags + run_head.SPECIAL end
-  if run.behind then flags = flags + run_head.INPUT end
-  local r = row.create(c, run.flow_id, g.head.nodes, A.graph, graph_store.initial_rows(g), key.ffx_graph_rows(c, A.graph), flags,
-    run.behind or '', n.origin)
+  if run.has_input then flags = flags + run_head.INPUT end
+  local further = run_record.further(run, g, n)
+  if further then flags = flags + run_head.OVERLAY end
+  local r = row.create(c, run.flow_id, g.head.nodes, n.class.id, graph_store.initial_rows(g), key.ffx_graph_rows(c, n.class.graph), flags,
+    n.deadline_at or 0, g.head.nodes == 1 and run.data or '', n.origin)
   r.known_graph, r.start_at = g, n.start_at
+  if further then redis.call('HSET', key.flow_core(c, run.flow_id), unpack(further)) end
   if r.count > 1 then lane_counts.created(c, r, g) end
-  run_record.write(c, batch, flow_key, A, run, g, n)
-  if n.fire then schedule.note_fire(c, n.fire, flow_key) end
+  run_record.created(c, run, n)
   if g.has_joins or run.limits then write_special(c, r, run, g) end
   row_edges.release_roots(c, r, g, batch, run)
-  if not row.is_special(flags) and row.is_plain(r) then
-    run_rows.created(c, r, A, run, n.deadline_at and number.text(n.deadline_at))
-  end
+  if not row.is_special(flags) and row.is_plain(r) then run_rows.created(c, r, n.class, run) end
 end
 
--- Creates runs. They are in the lists, with their inputs, before they have records: should the server come back with a part of
--- the call, each run with a record is complete or is found by the lists. Returns nil, or the error reply.
+-- Creates runs. They are in the lists, with their data, before they have rows: should the server come back with a part of the
+-- call, each run with rows is complete or is found by the lists. Returns nil, or the error reply.
 local function create_all(c, A, n, runs)
   if #runs == 0 then return nil end
-  local g, err = graph_for(c, A, #runs)
+  local g, err = graph_for(c, A, n, #runs)
   if err then return err end
   local batch = batch_writes.new()
-  local has_short_rows = graph_store.initial_rows(g) ~= nil
   for i = 1, #runs do
     local run = runs[i]
-    run.behind = has_short_rows and is_set(run.input) and not n.arrival and row_inputs.behind(run.input) or nil
-    run_record.enter(c, batch, A, run, n)
+    run.data, run.has_input = run_data.of_new(run.record, n.arrival and '' or run.input)
+    run_record.enter(c, batch, A, run, g, n)
   end
   batch_writes.finish(batch)
-  run_list.entered(c, A.flow_name)
+  run_list.entered(c, n.class.flow_kind)
   batch = batch_writes.new()
   if n.arrival then runs[1].fields = arrival.fields(runs[1]) end
   if n.fork then runs[1].fields = { 'forked_from', n.fork.forked_from, 'kept_nodes', number.text(#A.kept) } end
@@ -243,19 +236,19 @@ end
 -- @record    sent_signal code:text outcome:text signal_id:text first_outcome:text matched:bool answer_schema:text detail:text
 
 -- @function ffx_submit
--- @summary  Creates runs of one graph and makes their roots eligible. ffx_put_graph stores the graph before; when the partition
---           does not have it, nothing is written. The outcomes are in the order of the runs: OK, ALREADY_SATISFIED, or why a run
+-- @summary  Creates runs of one class and makes their roots eligible. ffx_put_graph stores its graph before; when the partition
+--           does not have it, nothing is written. internal/runrecord encodes the class and the records of the runs. The outcomes are in the order of the runs: OK, ALREADY_SATISFIED, or why a run
 --           is not created, which does not affect the others: `flow_purging`; `flow_id_conflict`, with the difference (graph,
 --           input, graph and input, parent); `purged`, for a fire whose run was purged; `fire_too_late`, with the latest possible
 --           time and the present one. A run's own tags replace the common tags; `own_tags`, `limits`, `budgets` and `parents`
 --           name their run by its place, from 1, and limits their node by its ordinal. A run's own budgets replace those in its
---           graph. `retention` is how long runs are kept after their end (ms): one time for all outcomes, or four, for success,
---           failed, cancelled and expired; a negative or missing time is for ever. Runs with a `fair_key` take turns with those
+--           graph. The retention of the class is how long runs are kept after their end (ms): one time for all outcomes, or
+--           four, for success, failed, cancelled and expired; a negative or missing time is for ever. Runs with a `fair_key` take turns with those
 --           of other keys in their lanes. With `start_at`, no node of the runs is eligible before that time, from which their
 --           deadline counts. A run that a schedule starts has its fire: a fire creates one run at most, also when that run has
 --           been purged, and none after `start_before`. When a run has many roots, one call releases some: `more` means that the
---           same call again releases others. The keeper releases those that are left. With `priority`, the run has that one,
---           which its child runs inherit; the graph's nodes already have it. A signal goes to a wait of its run as by
+--           same call again releases others. The keeper releases those that are left. The priority of the class
+--           is inherited by child runs; the graph's nodes already have it. A signal goes to a wait of its run as by
 --           ffx_signal_node, in the same step, also to an existing run, whose graph and input are not compared then; `signals`
 --           contains its outcome, with the error's code. A run with an arrival comes alone, in the partition of its key. Up to
 --           `at_once` runs of the key are open; beyond that, `when_taken` decides: reject (`run_key_taken`, with the run id and
@@ -269,24 +262,17 @@ end
 --           runs had no result. The process with the given origin receives the ends of the runs.
 -- @flags    derives repeatable intake
 -- @key      partition          ffx.partition
--- @arg      graph              text
--- @arg      graph_hash         text
--- @arg      flow_name          text
--- @arg      namespace          text
+-- @arg      class              bytes
 -- @arg      deadline           ms optional
 -- @arg      start_at           unix_ms optional
--- @arg      creator_identity   text optional
--- @arg      retention          csv optional
--- @arg      priority           text optional
 -- @arg      origin             text optional
 -- @group    tags               name:text value:text
--- @group    runs               flow_id:flow_id run_id:text input_hash:text input:bytes trace_context:text fair_key:text
+-- @group    runs               flow_id:flow_id record:bytes input:bytes fair_key:text
 -- @group    limits             run:int node:int text:text quota_policy_id:text
 -- @group    budgets            run:int text:json blocking:csv
 -- @group    own_tags           run:int name:text value:text
 -- @group    parents            run:int execution_id:text fail_fast:bool
 -- @group    fires              schedule_id:schedule_id name:text incarnation:text serial:int fire_at:unix_ms start_before:unix_ms
--- @group    memos              run:int text:bytes
 -- @group    signals            run:int node:text step:text signal_id:signal_id signal_name:text source_type:text source_identity:text idempotency_key:text payload:bytes signal_category:text correlation_id:text checked:text
 -- @group    arrivals           run:int key_id:run_key_id key:text call_id:text at_once:int when_taken:text unique_for:ms windows:csv when_many:text quiet:ms at_most:ms max_inputs:int
 -- @group    forks              run:int forked_from:text
@@ -305,7 +291,7 @@ function F.ffx_submit(K, A)
   local c = call.open(K.partition)
   if n.start_at and n.start_at <= c.now then n.start_at = nil end
   n.deadline_at = n.deadline and (n.start_at or c.now) + n.deadline
-  err = check_limits(c, A)
+  err = check_limits(c, A, n)
   if err then return err end
   recovery.state(c) -- while there is nothing to check
   local outcomes, runs, seen, again, is_new = call.short_list(), call.short_list(), {}, {}, are_new(c, A)

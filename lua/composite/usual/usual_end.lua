@@ -4,9 +4,11 @@
 
 local known = run_rows.known
 local HEAD_BYTES, ROW_BYTES, PLAIN = run_head.BYTES, node_row.BYTES, run_head.PLAIN
-local STATE, STATE_AT, HELD = run_head.STATE, run_head.COUNT_AT, node_row.HELD
--- Bytes of the header before the flags, and up to the end of the number of open nodes, which follows them.
-local FLAGS, BEHIND_OPEN = run_head.FLAGS_AT - 1, run_head.CREATED_AT - 1
+local PENDING, PENDING_AT, HELD = run_head.PENDING, run_head.FLAGS_AT, node_row.HELD
+-- Bytes of the header before the state and before the number of open nodes, and up to its end. The flags precede that number.
+local STATE, OPEN, BEHIND_OPEN = run_head.STATE_AT - 1, run_head.OPEN_AT - 1, run_head.COUNT_AT - 1
+-- The state and the outcome of a run that has succeeded.
+local COMPLETED, SUCCESS = 2, 2
 local ORIGIN_AT, WATCHED_AT = run_head.ORIGIN_AT, run_head.WATCHED_AT
 local LEASE = node_row.LEASE_AT - 1
 local COUNTED_ACTIVE, COUNTED_WAITING = row.COUNTED_ACTIVE, row.COUNTED_WAITING
@@ -33,7 +35,7 @@ local function read_from(run, successors, i)
     if place - last > ROW_BYTES + MAX_SKIP then break end
     last = place
   end
-  return redis.call('GETRANGE', run.nodes_key, first, last + ROW_BYTES - 1)
+  return redis.call('GETRANGE', run.key, first, last + ROW_BYTES - 1)
 end
 
 -- Reads the successors of a node. Reports whether all of them are of the usual case. `bytes` are the bytes of the run's rows that
@@ -84,7 +86,7 @@ local function resolve_edges(x, here, run, successors, stem, result)
     events[i] = line .. by
     local next_one = successors[i + 1]
     if not next_one or next_one.ordinal ~= successors[i].ordinal + 1 then
-      redis.call('SETRANGE', run.nodes_key, first.place_text, table.concat(rows))
+      redis.call('SETRANGE', run.key, first.place_text, table.concat(rows))
       rows, first = {}, next_one
     end
   end
@@ -96,12 +98,12 @@ end
 local function write(run, bytes, head_at, head, node, rows)
   local at = node.place
   if not head then
-    redis.call('SETRANGE', run.nodes_key, node.place_text, rows)
+    redis.call('SETRANGE', run.key, node.place_text, rows)
   elseif at <= #bytes and at - BEHIND_OPEN <= MAX_GAP then
-    redis.call('SETRANGE', run.nodes_key, head_at, head .. string.sub(bytes, BEHIND_OPEN + 1, at) .. rows)
+    redis.call('SETRANGE', run.key, head_at, head .. string.sub(bytes, BEHIND_OPEN + 1, at) .. rows)
   else
-    redis.call('SETRANGE', run.nodes_key, head_at, head)
-    redis.call('SETRANGE', run.nodes_key, node.place_text, rows)
+    redis.call('SETRANGE', run.key, head_at, head)
+    redis.call('SETRANGE', run.key, node.place_text, rows)
   end
 end
 
@@ -110,13 +112,13 @@ local function read_rows(run, node, successors)
   local place = node.place
   local last = row.place((successors and successors.last or node.ordinal) + 1)
   if last - place > MAX_READ then last = place + ROW_BYTES end
-  return redis.call('GETRANGE', run.nodes_key, node.place_text, last - 1), place
+  return redis.call('GETRANGE', run.key, node.place_text, last - 1), place
 end
 
 -- Returns how many nodes of a small run are open. `bytes`: those that were read first.
 local function count_open(run, bytes)
   if run.count == 1 then return 1 end
-  if #bytes < row.place(run.count + 1) then bytes = redis.call('GETRANGE', run.nodes_key, 0, -1) end
+  if #bytes < row.place(run.count + 1) then bytes = redis.call('GETRANGE', run.key, 0, -1) end
   return row.count_open(bytes, run.count)
 end
 
@@ -133,29 +135,36 @@ local function close(x, here, run, bytes, node, result)
   return '\n' .. graph.close_plain(here.c, run.id, run, result, waiters), outcome
 end
 
--- Writes the end of the only node of a run.
-local function write_only(run, bytes, flags, done, result)
-  local head = run.over_head
-  if not head or run.over_flags ~= flags then
-    head = struct.pack(run_head.STANDING, flags - PLAIN, 0)
-    run.over_head, run.over_flags = head, flags
+-- Returns the part of the header of a run that is over, by its flags before that.
+local function over(x, flags)
+  local head = x.over_head
+  if x.over_flags ~= flags then
+    head = struct.pack(run_head.STANDING, COMPLETED, SUCCESS, x.c.now, flags - PLAIN, 0)
+    x.over_head, x.over_flags = head, flags
   end
-  local behind = result ~= '' and row_inputs.behind(result)
+  return head
+end
+
+-- Writes the end of the only node of a run.
+local function write_only(x, run, bytes, flags, done, result)
+  local behind = result ~= '' and run_data.pack(result)
   if not behind then
     redis.call('HSET', run.results_key, '1', result)
-    redis.call('SETRANGE', run.nodes_key, FLAGS, head .. string.sub(bytes, BEHIND_OPEN + 1, HEAD_BYTES) .. done)
+    redis.call('SETRANGE', run.key, STATE, over(x, flags) .. string.sub(bytes, BEHIND_OPEN + 1, HEAD_BYTES) .. done)
   else
-    redis.call('SET', run.nodes_key, string.sub(bytes, 1, FLAGS) .. head .. string.sub(bytes, BEHIND_OPEN + 1, HEAD_BYTES) .. done
-      .. row_inputs.between(run, bytes) .. behind)
+    redis.call('SET', run.key, string.sub(bytes, 1, STATE) .. over(x, flags) .. string.sub(bytes, BEHIND_OPEN + 1, HEAD_BYTES) .. done
+      .. run_data.before_result(run, bytes) .. behind)
   end
 end
 
 -- Ends a node of a run with others: writes its row, its result, and the rows of its successors. Returns the events of these.
 local function write_one(x, here, run, node, successors, bytes, flags, open, done, stem, result)
-  redis.call('HSET', run.results_key, node.ordinal_text, result)
-  local head_at, head = FLAGS + 1, nil
+  if not (run.is_small and run_data.add_result(run, node.ordinal, result)) then
+    redis.call('HSET', run.results_key, node.ordinal_text, result)
+  end
+  local head_at, head = OPEN, nil
   if open == 1 then
-    head_at, head = FLAGS, struct.pack(run_head.STANDING, flags - PLAIN, 0)
+    head_at, head = STATE, over(x, flags)
   elseif not run.is_small then
     head = struct.pack(run_head.OPEN_FORMAT, open - 1)
   end
@@ -169,7 +178,7 @@ local function write_one(x, here, run, node, successors, bytes, flags, open, don
   if count == 0 then return '' end
   if count > 1 then return resolve_edges(x, here, run, successors, stem, result) end
   local child, event, by = resolve_edge(x, here, run, successors, 1, stem, result)
-  redis.call('SETRANGE', run.nodes_key, successors[1].place_text, child)
+  redis.call('SETRANGE', run.key, successors[1].place_text, child)
   return event .. by
 end
 
@@ -187,9 +196,9 @@ function usual_end.commit(x, execution_id, lease_id, result)
   local ordinal = row.ORDINAL_OF[string.sub(execution_id, -4)] or row.ordinal(execution_id)
   local node = run.graph.nodes[ordinal] or graph_store.find_node(run.graph, ordinal)
   if not node then return false end
-  local bytes = redis.call('GETRANGE', run.nodes_key, '0', run.read_to or node.read_to or run_rows.last_to_read(run, node))
+  local bytes = redis.call('GETRANGE', run.key, '0', run.read_to or node.read_to or run_rows.last_to_read(run, node))
   if #bytes < HEAD_BYTES then return false end
-  local _, flags, open, identity = struct.unpack(STATE, bytes, STATE_AT)
+  local flags, open, _, identity = struct.unpack(PENDING, bytes, PENDING_AT)
   if flags % (2 * PLAIN) < PLAIN or identity ~= run.identity then return false end
   local successors = node.successors
   if successors == nil then successors = graph_store.successors(run.graph, node) end
@@ -207,7 +216,7 @@ function usual_end.commit(x, execution_id, lease_id, result)
   if count > x.budget or count > 0 and not read_children(run, rows, node.place - at, successors) then return false end
   -- When a node that ends has successors, other nodes are open.
   if run.is_small then open = count == 0 and count_open(run, bytes) or nil end
-  if run.fail_fast and open and item_results.add(run.results_key, result, open - 1, run.count) then return false end
+  if run.fail_fast and open and item_results.add(run, run.results_key, result, open - 1) then return false end
   local left_count = here.left_count + 1
   here.left[left_count], here.left_count = execution_id, left_count
   if here.lane == node.lane_id then
@@ -219,7 +228,7 @@ function usual_end.commit(x, execution_id, lease_id, result)
   local done = row_bytes.done(count) .. since .. x.ended .. lease_id
   local text = here.c.now_text .. (node.line_success or usual_lease.line_of(node, 'success', 'line_success'))
   if run.count == 1 then
-    write_only(run, bytes, flags, done, result)
+    write_only(x, run, bytes, flags, done, result)
   else
     x.budget = x.budget - count
     if successors.others then row_edges.postpone(here.c, execution_id) end

@@ -23,7 +23,7 @@ local function inputs_of(c, run, node, name, result)
     return { { name, result } }, true
   end
   if not claim_reply.may_hand_out(c, tonumber(count)) then return NOTHING, false end
-  return row_inputs.of_node(c, run.id, run.graph, node, claim_reply.MAX_INLINE_BYTES)
+  return row_inputs.of_node(run, node, claim_reply.MAX_INLINE_BYTES)
 end
 
 -- Reports whether the worker can run a node.
@@ -81,11 +81,11 @@ function usual_lease.take(x, execution_id)
   local run = known.runs[stem]
   local here = run and x.by_place[run.at] or turn.enter(x, execution_id)
   if not run or run.at ~= here.at then run = run_rows.find_plain(here.c, stem) end
-  if not run or not run.is_small or x.is_mixed and row.is_loaded(run.id) then return false end
+  if not run or not run.is_small or row.is_loaded(run.id) then return false end
   local ordinal = row.ORDINAL_OF[string.sub(execution_id, -4)] or row.ordinal(execution_id)
   local node = run.graph.nodes[ordinal] or graph_store.find_node(run.graph, ordinal)
   if not node or not node.plain or node.lane_id ~= x.lane or node.known_to ~= x.kinds and not is_known(x, node) then return false end
-  local bytes = redis.call('GETRANGE', run.nodes_key, '0', run.read_to or node.read_to or run_rows.last_to_read(run, node))
+  local bytes = redis.call('GETRANGE', run.key, '0', run.read_to or node.read_to or run_rows.last_to_read(run, node))
   local c, limits = here.c, node.limits
   if not run_rows.is_plain(run, bytes) or not row_bytes.is_ready(bytes, node.place) or run.budget_ids and budget_gate.closed(c, run)
     or limits and not limit_admission.take_room(x.request, limits) then
@@ -96,7 +96,7 @@ function usual_lease.take(x, execution_id)
   local inputs, complete = inputs_of(c, run, node)
   local description = row_claimed.describe(c, run, execution_id, lease_id, x.expires_text,
     node.uses_flow_input and row_inputs.of_plain(c, run, bytes), inputs, complete, limits)
-  redis.call('SETRANGE', run.nodes_key, node.place_text, add_lease(x, here, execution_id, node, description, lease_id))
+  redis.call('SETRANGE', run.key, node.place_text, add_lease(x, here, execution_id, node, description, lease_id))
   if here.lane == node.lane_id then
     local counts = here.counts
     counts[row.COUNTED_ACTIVE] = counts[row.COUNTED_ACTIVE] + 1

@@ -80,7 +80,7 @@ function F.ffx_list_waitpoints(K, A)
     return reply.err('invalid_input', 'cursor must be a number, got: ' .. A.cursor)
   end
   local c = call.open(K.partition)
-  if redis.call('EXISTS', key.flow_core(c, A.flow_id)) == 0 then return reply.err('flow_not_found') end
+  if record.exists(key.flow_core(c, A.flow_id)) == 0 then return reply.err('flow_not_found') end
   local page, cursor = member_list.page(c, A.flow_id, is_set(A.cursor) and A.cursor or '0', MEMBERS_PER_CALL)
   local list, children = {}, {}
   for _, execution_id in ipairs(page) do

@@ -1,0 +1,228 @@
+-- Where the record, the input and the results of a run are: after the row of a run of one node, and in a string of their own for
+-- runs of more nodes, whose rows change more often. Each has its length before it. A long input has its own key. Long results, and
+-- all results of large runs, are in a hash.
+
+local LENGTH, LENGTH_BYTES = '<I4', 4
+
+-- The beginning of each result in the data of a run of several nodes: the ordinal of its node, and its length.
+local RESULT, RESULT_BYTES = '<HI4', 6
+
+-- Maximum size (bytes) of an input and of a result that are stored here. A separate key would take more
+-- memory and further commands.
+local MAX_BYTES = 1024
+
+-- Number of bytes that are read first: most records and inputs are shorter together.
+local READ_FIRST = 2048
+
+-- The last byte of a run of one node that is read at first.
+run_data.LAST_OF_ONE = row.place(2) + READ_FIRST - 1
+
+-- Returns a text as it is stored here; nil when it is too long for that.
+function run_data.pack(text)
+  if #text > MAX_BYTES then return nil end
+  return struct.pack(LENGTH, #text) .. text
+end
+
+-- Returns the stored form of the record and the input of a new run, and whether the input is in it.
+function run_data.of_new(record_text, input)
+  local record_bytes = struct.pack(LENGTH, #record_text) .. record_text
+  local packed = input ~= '' and run_data.pack(input) or nil
+  return packed and record_bytes .. packed or record_bytes, packed ~= nil
+end
+
+-- Returns the text that begins after `at` bytes, and where it ends; "" where there is none. `bytes` are the beginning of the
+-- string at `target`, after `from` bytes: the rest is read.
+local function text_at(bytes, at, target, from)
+  if #bytes < at + LENGTH_BYTES then
+    bytes = redis.call('GETRANGE', target, from + at, from + at + READ_FIRST - 1)
+    from, at = from + at, 0
+    if #bytes < LENGTH_BYTES then return '', from end
+  end
+  local last = at + LENGTH_BYTES + struct.unpack(LENGTH, bytes, at + 1)
+  if #bytes >= last then return string.sub(bytes, at + LENGTH_BYTES + 1, last), from + last end
+  return redis.call('GETRANGE', target, from + at + LENGTH_BYTES, from + last - 1), from + last
+end
+
+-- Returns where the data of a run begin: the bytes that are known of the string with them, how many of these come before the
+-- data, and its key. `run` is a run or the record of a plain one (see run_rows.plain_flow), and `bytes` the beginning of its rows,
+-- if the call has read it.
+local function begin(run, bytes)
+  if run.count == 1 then return bytes or run.bytes or '', row.place(2), run.key end
+  local data_key = run.data_key
+  if not data_key then
+    data_key = string.sub(run.key, 1, -6) .. 'data'
+    run.data_key = data_key
+  end
+  return '', 0, data_key
+end
+
+-- Returns the record of a run in its stored form.
+function run_data.record(run, bytes)
+  local text = run.record_text
+  if not text then
+    local known, at, target = begin(run, bytes)
+    text, run.input_at = text_at(known, at, target, 0)
+    run.record_text = text
+  end
+  return text
+end
+
+-- Notes the record of a run that the call creates.
+function run_data.note_record(run, text)
+  run.record_text, run.input_at = text, (run.count == 1 and row.place(2) or 0) + LENGTH_BYTES + #text
+end
+
+-- Returns the input of a run; nil when it has its own key.
+function run_data.input(run, bytes)
+  if not row.has_input(run.flags) then return nil end
+  run_data.record(run, bytes)
+  local known, _, target = begin(run, bytes)
+  return (text_at(known, run.input_at, target, 0))
+end
+
+-- Returns how many bytes come before the result of a run of one node.
+function run_data.result_at(run, bytes)
+  local at = run.result_at
+  if not at then
+    run_data.record(run, bytes)
+    at = run.input_at
+    if row.has_input(run.flags) then
+      local _
+      _, at = text_at(bytes or run.bytes or '', at, run.key, 0)
+    end
+    run.result_at = at
+  end
+  return at
+end
+
+-- Returns the bytes between the row of a plain run of one node and its result. `bytes`: the beginning of the run.
+function run_data.before_result(flow, bytes)
+  local at, from = run_data.result_at(flow, bytes), row.place(2)
+  return #bytes >= at and string.sub(bytes, from + 1, at) or redis.call('GETRANGE', flow.key, from, at - 1)
+end
+
+-- Returns the result of a run of one node; nil when it has none here.
+local function read_one(run)
+  local at = run_data.result_at(run)
+  local text = text_at(redis.call('GETRANGE', run.key, at, at + READ_FIRST - 1), 0, run.key, at)
+  return is_set(text) and text or nil
+end
+
+-- Writes the result of a run of one node, or removes it (nil). Reports whether the result is stored here; an empty result is not.
+local function write_one(run, text)
+  local at = run_data.result_at(run)
+  local result = is_set(text) and run_data.pack(text) or nil
+  if result or redis.call('STRLEN', run.key) > at then redis.call('SETRANGE', run.key, at, result or run_data.pack('')) end
+  return result ~= nil
+end
+
+-- Reports whether the short results of a run of several nodes are with its data.
+function run_data.has_results(run) return run.count > 1 and run.count <= row.SMALL_RUN end
+
+-- Adds the result of a node to the data of such a run. Reports whether it is short enough.
+function run_data.add_result(run, ordinal, text)
+  if #text > MAX_BYTES then return false end
+  local _, _, data_key = begin(run)
+  redis.call('APPEND', data_key, struct.pack(RESULT, ordinal, #text) .. text)
+  return true
+end
+
+-- Returns the data of a run of several nodes, how many bytes of them come before the first result, and their key.
+local function read_data(run)
+  local _, at, data_key = begin(run)
+  local bytes = redis.call('GETRANGE', data_key, '0', '-1')
+  if #bytes < LENGTH_BYTES then return '', 0, data_key end
+  at = LENGTH_BYTES + struct.unpack(LENGTH, bytes)
+  if row.has_input(run.flags) then at = at + LENGTH_BYTES + struct.unpack(LENGTH, bytes, at + 1) end
+  return bytes, at, data_key
+end
+
+-- Returns the results in the data of a run, by the ordinals of their nodes.
+function run_data.results(run)
+  local texts, bytes, at = {}, read_data(run)
+  while #bytes >= at + RESULT_BYTES do
+    local ordinal, length = struct.unpack(RESULT, bytes, at + 1)
+    at = at + RESULT_BYTES + length
+    texts[ordinal] = string.sub(bytes, at - length + 1, at)
+  end
+  return texts
+end
+
+-- Removes the result of a node from the data of a run.
+local function remove_result(run, ordinal)
+  local bytes, at, data_key = read_data(run)
+  local kept = { string.sub(bytes, 1, at) }
+  local total = at
+  while #bytes >= at + RESULT_BYTES do
+    local of, length = struct.unpack(RESULT, bytes, at + 1)
+    local last = at + RESULT_BYTES + length
+    if of ~= ordinal then
+      kept[#kept + 1] = string.sub(bytes, at + 1, last)
+      total = total + last - at
+    end
+    at = last
+  end
+  if total < #bytes then redis.call('SET', data_key, table.concat(kept)) end
+end
+
+-- Writes the result of a node, or removes it (nil). Reports whether the result is stored here. `is_first`: it has no earlier
+-- result.
+function run_data.write_result(run, ordinal, text, is_first)
+  if run.count == 1 then return write_one(run, text) end
+  if not run_data.has_results(run) then return false end
+  if not is_first then remove_result(run, ordinal) end
+  return text ~= nil and run_data.add_result(run, ordinal, text)
+end
+
+-- Returns the result of a row's node, or false.
+function run_data.result(r)
+  local run, text = r.run, nil
+  if run.count == 1 then
+    text = read_one(run)
+  elseif run_data.has_results(run) then
+    text = run_data.results(run)[r.ordinal]
+  end
+  return text or redis.call('HGET', row.results_key(run), r.ordinal)
+end
+
+-- Fields of a record by their names, in the order of internal/runrecord.
+local NAMES = { 'run_id', 'input_hash', 'trace_context', 'fair_key', 'creator_identity', 'memo', 'parent_execution_id', 'fail_fast' }
+run_data.NAMES = NAMES
+
+-- Maximum size of a record (bytes).
+local MAX_RECORD = 65536
+
+local function digit_pair(byte) return string.format('%02x', string.byte(byte)) end
+
+local function named(fields)
+  local out = {}
+  for i = 1, #fields do
+    if fields[i] ~= '' then out[NAMES[i]] = fields[i] end
+  end
+  local hash = out.input_hash
+  if hash and #hash == 16 then out.input_hash = string.gsub(hash, '.', digit_pair) end
+  return out
+end
+
+-- Returns the fields of a record by their names, empty ones left out.
+function run_data.decode(text, flow_id) return named(run_text.decode(text, 'record of run ' .. flow_id)) end
+
+-- Checks the size and the version of a record that a client has sent. Returns nil, or the error reply.
+function run_data.check(text)
+  if #text > MAX_RECORD then
+    return reply.err('invalid_input', 'a record must have at most ' .. MAX_RECORD .. ' bytes, got: ' .. #text)
+  elseif string.byte(text) ~= run_text.VERSION then
+    return reply.err('invalid_input', 'a record must have version ' .. run_text.VERSION .. ', got: ' .. (string.byte(text) or 0))
+  end
+  return nil
+end
+
+-- Returns the fields of the record of a run by their names.
+function run_data.fields(run)
+  local fields = run.record_fields
+  if not fields then
+    fields = run_data.decode(run_data.record(run), run.id)
+    run.record_fields = fields
+  end
+  return fields
+end

@@ -1,0 +1,38 @@
+-- The stores of flows. A flow that was created by the contract's calls has a hash. A run that was submitted as a whole has the
+-- header of its rows. A rule that concerns both gets the store of a flow, and calls the functions that are declared here:
+--
+--   local s, at = flow_store.of(c, flow_id)
+--   local count = s.node_count(at)
+--
+-- `at` is the place in the store: the key of the hash, or the run. store_flow.lua has the functions for hashes,
+-- composite/rows/store_run.lua those for runs.
+
+-- @store   store_flow store_run
+--
+-- Fields of a flow.
+-- @call    read(at, fields, telling)       Table of the named fields (absent fields are nil, empty ones ""), or nil when the
+--          record does not exist. `telling`: a hash with none of these fields does not count as a record.
+-- @call    values(at, ...)                 Values of the named fields in order, false for those that are absent.
+-- @call    value(at, field)                One field, false when it is absent.
+-- @call    all(at)                         All fields of a hash, as HGETALL returns them; none of a row.
+-- @call    exists(at)                      1 or 0.
+-- @call    set(at, ...)                    Sets fields: names and values in turn.
+-- @call    clear(at, ...)                  Unsets fields.
+-- @call    add(at, field, by)              Adds to a field and returns its new value.
+--
+-- Its nodes.
+-- @call    node_count(at)                  The number of nodes of its graph.
+-- @call    add_nodes(at, ids, from, to)    Adds the executions of some of them to a list.
+-- @call    plain_flow(at, c, flow_id)      The record of a run that its rows mark as plain, with the fields that its end needs;
+--          nil for others. It has no joins and no children, and is not paused.
+-- @call    flow(at, c, flow_id, fields)    The named fields, which calls on its members need, or nil when the flow does not exist.
+-- @call    note_unusual(at)                Records that the flow has a field that a plain run does not have.
+-- @call    note_extended(at)               Records that it gets members or edges in addition to its graph.
+-- @call    add_open(at, by)                Changes the number of open members. Returns the new number.
+-- @call    result_execution(at)            The execution whose result becomes the run's result; nil when the graph names none.
+
+-- @hook Returns the store of a flow by its id, and its place there.
+function flow_store.of(c, flow_id) return store_flow, key.flow_core(c, flow_id) end
+
+-- @hook Does the same by the key of the flow's record.
+function flow_store.of_key(flow_key) return store_flow, flow_key end
