@@ -47,6 +47,9 @@ type Session struct {
 	Namespace keyspace.Namespace
 	// Origin is the name of the process in the engine: messages about the ends of runs go to the channel of that name.
 	Origin    string
+	// Workers are the workers of the session that run, LocalEnds the ends of runs that they complete.
+	Workers   LocalWorkers
+	LocalEnds LocalEnds
 	Secrets   *keyring
 	Keep      flowgraph.Keep
 	Logger    *slog.Logger

@@ -14,6 +14,7 @@ type WorkCall struct {
 	// Partition is where the call works; its tag is part of every key.
 	Partition keyspace.Partition
 	ClaimRequest
+	Origin      string
 	Completions []WorkCompletion
 }
 
@@ -42,7 +43,9 @@ type WorkReply struct {
 // first lease, whose id follows from the lease; otherwise it is the lease epoch and the attempt's id,
 // with a blank between them. The outcomes are in the order of the completions, with blanks between
 // them: OK, ALREADY_SATISFIED, or the code with which ffx_complete would have refused; a refused
-// completion does not affect the others. After a lost reply, send it again with `repeated`.
+// completion does not affect the others. `result` and `over` also mean that it is committed: the run
+// is over with success, and no message about that goes to the process `origin`, which has started it.
+// With `result`, the result is that of the run. After a lost reply, send it again with `repeated`.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: errorcode.InvalidInput, enginecore.ErrInvalidCapabilities.
@@ -55,10 +58,11 @@ func (WorkCall) info() callInfo {
 }
 
 func (c WorkCall) encode(w *wire) {
-	w.reserve(1, 12+4*len(c.Completions))
+	w.reserve(1, 13+4*len(c.Completions))
 	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	c.ClaimRequest.encode(w)
+	w.text(c.Origin)
 	w.int(int64(len(c.Completions)))
 	for i := range c.Completions {
 		x := &c.Completions[i]

@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "366-d63885b4f70fe958"
+const build = "368-71b2e5dc229b5a50"

@@ -12,6 +12,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
+// outcomeSuccess is the outcome of a run that has succeeded.
+const outcomeSuccess = "success"
+
 // outcomeReopened is the outcome in the completion message of a run that runs again.
 const outcomeReopened = "reopened"
 
@@ -32,6 +35,8 @@ const maxTracked = 1024
 type CompletionListener struct {
 	session *engine.Session
 	closed  context.Context // ends with close, and with the session
+	// leaveLocal ends the notification of ends that workers of this process complete.
+	leaveLocal func()
 	stop    context.CancelFunc
 	tasks   sync.WaitGroup
 
@@ -67,14 +72,17 @@ type trackedRun struct {
 
 func newCompletionListener(s *engine.Session) *CompletionListener {
 	closed, stop := context.WithCancel(s.Closed())
-	return &CompletionListener{
+	l := &CompletionListener{
 		session: s, closed: closed, stop: stop,
 		waiting: make(map[enginecore.FlowID][]chan RunCompletion), tracked: make(map[enginecore.FlowID]trackedRun),
 		leaving: make(map[enginecore.FlowID]chan struct{}), rerunning: make(map[enginecore.FlowID]struct{}),
 	}
+	l.leaveLocal = s.LocalEnds.Listen(l.endHere)
+	return l
 }
 
 func (l *CompletionListener) close() {
+	l.leaveLocal()
 	l.mu.Lock()
 	l.stop()
 	l.mu.Unlock()
@@ -338,6 +346,15 @@ func (l *CompletionListener) handle(message string) {
 			l.deliver(m.FlowID, RunCompletion{HasResult: m.Result != "", Outcome: m.Outcome, Result: m.Result})
 		}
 	}
+}
+
+// endHere passes on the end of a run that a worker of this process has completed.
+func (l *CompletionListener) endHere(end engine.RunEnd) {
+	var completion RunCompletion // its state has to be read
+	if end.Known {
+		completion = RunCompletion{HasResult: end.HasResult, Outcome: outcomeSuccess, Result: string(end.Result)}
+	}
+	l.Deliver(end.FlowID, completion)
 }
 
 // Deliver passes a completion to the waits for the run.

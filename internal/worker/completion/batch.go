@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/internal/dispatch"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -98,8 +99,9 @@ func (b *Batcher) completeMany(
 		// Each completion is sent by itself, which returns its error. No task knows executions that the
 		// failed call has leased.
 		b.completer.MarkUncertain()
-		for i := range results {
+		for i, one := range batch {
 			results[i].refused = true
+			b.endHere(one, "")
 		}
 		return results
 	}
@@ -107,9 +109,9 @@ func (b *Batcher) completeMany(
 	for i, one := range batch {
 		mine := &results[i]
 		mine.handoff.SentAt = sentAt
-		code := enginerpc.Status(outcomes[i])
+		b.endHere(one, outcomes[i])
 		switch {
-		case code != enginerpc.StatusOK && code != enginerpc.StatusAlreadySatisfied:
+		case !isCommitted(outcomes[i]):
 			mine.refused = true
 		case one.slots == 0:
 		case len(executions) > 0:
@@ -126,6 +128,37 @@ func (b *Batcher) completeMany(
 		markMore(batch, results)
 	}
 	return results
+}
+
+// Outcomes of a completion that has ended its run, which a client of this process has started: the result is that of
+// the run, or the run has another one. The engine sends no message about such an end.
+const (
+	outcomeResult = "result"
+	outcomeOver   = "over"
+)
+
+// isCommitted reports whether an outcome means that the engine has the result.
+func isCommitted(outcome string) bool {
+	switch outcome {
+	case string(enginerpc.StatusOK), string(enginerpc.StatusAlreadySatisfied), outcomeResult, outcomeOver:
+		return true
+	}
+	return false
+}
+
+// endHere announces the end of a run to the clients of this process. After a lost reply, and where the outcome is
+// unknown (""), it makes them read whether the run is over.
+func (b *Batcher) endHere(one Request, outcome string) {
+	end := engine.RunEnd{FlowID: one.lease.Claimed.FlowID}
+	switch outcome {
+	case string(enginerpc.StatusOK):
+		return
+	case outcomeResult:
+		end.Known, end.HasResult, end.Result = true, true, one.result
+	case outcomeOver:
+		end.Known = true
+	}
+	b.completer.Session.LocalEnds.Announce(end)
 }
 
 // markMore notes that a partition of a batch has more work, which one of them is, with the first completion of
@@ -146,7 +179,8 @@ func (b *Batcher) sendUntilKnown(
 ) (reply enginerpc.WorkReply, sentAt time.Time, err error) {
 	slots := 0
 	call := enginerpc.WorkCall{
-		Partition: batch[0].lease.Shard.Partition, Completions: make([]enginerpc.WorkCompletion, len(batch)),
+		Partition: batch[0].lease.Shard.Partition, Origin: b.completer.Session.Origin,
+		Completions: make([]enginerpc.WorkCompletion, len(batch)),
 	}
 	for i, one := range batch {
 		slots += one.slots
