@@ -46,10 +46,11 @@ type Session struct {
 	Quiet     bool // see enginelink.Link
 	Namespace keyspace.Namespace
 	// Origin is the name of the process in the engine: messages about the ends of runs go to the channel of that name.
-	Origin    string
-	// Workers are the workers of the session that run, LocalEnds the ends of runs that they complete.
+	Origin string
+	// Ends passes on the ends of runs that the workers of the session have ended.
+	Ends Ends
+	// Workers are the workers of the session that run.
 	Workers   LocalWorkers
-	LocalEnds LocalEnds
 	Secrets   *keyring
 	Keep      flowgraph.Keep
 	Logger    *slog.Logger

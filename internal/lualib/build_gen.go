@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "368-71b2e5dc229b5a50"
+const build = "369-15cf23d2edde6b38"

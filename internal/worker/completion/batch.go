@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/internal/dispatch"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -57,8 +56,8 @@ func NewBatcher(c *Completer, slots int) *Batcher {
 		return nil
 	}
 	b := &Batcher{completer: c, send: many.Work, together: c.Session.IsOneServer()}
-	b.batch.Single = func(_ context.Context, _ dispatch.LaneShard, one Request) Result {
-		return c.completeOne(one)
+	b.batch.Single = func(ctx context.Context, at dispatch.LaneShard, one Request) Result {
+		return b.completeMany(ctx, at, []Request{one})[0]
 	}
 	b.batch.Multi = b.completeMany
 	b.batch.MaxRequests = func(dispatch.LaneShard) int { return maxCompletions }
@@ -99,9 +98,8 @@ func (b *Batcher) completeMany(
 		// Each completion is sent by itself, which returns its error. No task knows executions that the
 		// failed call has leased.
 		b.completer.MarkUncertain()
-		for i, one := range batch {
+		for i := range results {
 			results[i].refused = true
-			b.endHere(one, "")
 		}
 		return results
 	}
@@ -109,9 +107,13 @@ func (b *Batcher) completeMany(
 	for i, one := range batch {
 		mine := &results[i]
 		mine.handoff.SentAt = sentAt
-		b.endHere(one, outcomes[i])
+		code := enginerpc.Status(outcomes[i])
+		b.completer.passOnEnd(one, code)
+		if code == statusEnded {
+			code = enginerpc.StatusOK
+		}
 		switch {
-		case !isCommitted(outcomes[i]):
+		case code != enginerpc.StatusOK && code != enginerpc.StatusAlreadySatisfied:
 			mine.refused = true
 		case one.slots == 0:
 		case len(executions) > 0:
@@ -128,37 +130,6 @@ func (b *Batcher) completeMany(
 		markMore(batch, results)
 	}
 	return results
-}
-
-// Outcomes of a completion that has ended its run, which a client of this process has started: the result is that of
-// the run, or the run has another one. The engine sends no message about such an end.
-const (
-	outcomeResult = "result"
-	outcomeOver   = "over"
-)
-
-// isCommitted reports whether an outcome means that the engine has the result.
-func isCommitted(outcome string) bool {
-	switch outcome {
-	case string(enginerpc.StatusOK), string(enginerpc.StatusAlreadySatisfied), outcomeResult, outcomeOver:
-		return true
-	}
-	return false
-}
-
-// endHere announces the end of a run to the clients of this process. After a lost reply, and where the outcome is
-// unknown (""), it makes them read whether the run is over.
-func (b *Batcher) endHere(one Request, outcome string) {
-	end := engine.RunEnd{FlowID: one.lease.Claimed.FlowID}
-	switch outcome {
-	case string(enginerpc.StatusOK):
-		return
-	case outcomeResult:
-		end.Known, end.HasResult, end.Result = true, true, one.result
-	case outcomeOver:
-		end.Known = true
-	}
-	b.completer.Session.LocalEnds.Announce(end)
 }
 
 // markMore notes that a partition of a batch has more work, which one of them is, with the first completion of
@@ -179,7 +150,7 @@ func (b *Batcher) sendUntilKnown(
 ) (reply enginerpc.WorkReply, sentAt time.Time, err error) {
 	slots := 0
 	call := enginerpc.WorkCall{
-		Partition: batch[0].lease.Shard.Partition, Origin: b.completer.Session.Origin,
+		Partition: batch[0].lease.Shard.Partition, Origin: b.completer.Session.LocalOrigin(),
 		Completions: make([]enginerpc.WorkCompletion, len(batch)),
 	}
 	for i, one := range batch {

@@ -120,15 +120,17 @@ local function count_open(run, bytes)
   return row.count_open(bytes, run.count)
 end
 
--- Ends the run whose last node has succeeded. `bytes`: its first bytes. Returns its event, and the outcome of the completion when
--- the process of the worker has started the run. That process learns it from the reply, without a message.
+-- Ends the run whose last node has succeeded. `bytes`: its first bytes. Returns its event, and the outcome of the completion: when
+-- nothing but the process of the worker waits for the run, and the result of the node is the run's result, the process learns of
+-- the end by the outcome.
 local function close(x, here, run, bytes, node, result)
-  local waiters, outcome = string.sub(bytes, run_head.ORIGIN_AT, run_head.WATCHED_AT), 'OK'
-  local is_result = graph_store.result(run.graph) == node.ordinal
-  if x.origin and string.sub(waiters, 1, #x.origin) == x.origin then
-    waiters, outcome = row.NO_ORIGIN .. string.sub(waiters, -1), is_result and 'result' or 'over'
+  local waiters, outcome = string.sub(bytes, ORIGIN_AT, WATCHED_AT), 'OK'
+  if graph_store.result(run.graph) ~= node.ordinal then
+    result = nil
+  elseif waiters == x.alone then
+    waiters, outcome = run_watch.NOT_AWAITED, 'ended'
   end
-  return '\n' .. graph.close_plain(here.c, run.id, run, is_result and result or nil, waiters), outcome
+  return '\n' .. graph.close_plain(here.c, run.id, run, result, waiters), outcome
 end
 
 -- Writes the end of the only node of a run.
@@ -171,41 +173,41 @@ local function write_one(x, here, run, node, successors, bytes, flags, open, don
   return event .. by
 end
 
--- Commits the result of a node if its end is of the usual kind. Returns the outcome, see ffx_work; nil for another end.
+-- Commits the result of a node if its end is of the usual kind. Returns the outcome; false for another end.
 function usual_end.commit(x, execution_id, lease_id, result)
   local stem = string.sub(execution_id, 1, -5)
   local run = known.runs[stem]
   local here = run and x.by_place[run.at] or turn.enter(x, execution_id)
-  if here.in_doubt then return nil end
+  if here.in_doubt then return false end
   if not run or run.at ~= here.at then
     run = run_rows.find_plain(here.c, stem)
-    if not run then return nil end
+    if not run then return false end
   end
-  if x.is_mixed and row.is_loaded(run.id) then return nil end
+  if x.is_mixed and row.is_loaded(run.id) then return false end
   local ordinal = row.ORDINAL_OF[string.sub(execution_id, -4)] or row.ordinal(execution_id)
   local node = run.graph.nodes[ordinal] or graph_store.find_node(run.graph, ordinal)
-  if not node then return nil end
+  if not node then return false end
   local bytes = redis.call('GETRANGE', run.nodes_key, '0', run.read_to or node.read_to or run_rows.last_to_read(run, node))
-  if #bytes < HEAD_BYTES then return nil end
+  if #bytes < HEAD_BYTES then return false end
   local _, flags, open, identity = struct.unpack(STATE, bytes, STATE_AT)
-  if flags % (2 * PLAIN) < PLAIN or identity ~= run.identity then return nil end
+  if flags % (2 * PLAIN) < PLAIN or identity ~= run.identity then return false end
   local successors = node.successors
   if successors == nil then successors = graph_store.successors(run.graph, node) end
-  if not successors then return nil end
+  if not successors then return false end
   local rows, at = bytes, node.place
   if at + ROW_BYTES > #bytes then
     rows, at = read_rows(run, node, successors), 0
-    if #rows < ROW_BYTES then return nil end
+    if #rows < ROW_BYTES then return false end
   end
   local begin, ends, since = struct.unpack(HELD, rows, at + 1)
   if begin ~= row_bytes.ACTIVE and begin ~= row_bytes.AHEAD or ends <= here.c.now or string.sub(rows, at + LEASE + 1, at + ROW_BYTES) ~= lease_id then
-    return nil
+    return false
   end
   local count = successors.count
-  if count > x.budget or count > 0 and not read_children(run, rows, node.place - at, successors) then return nil end
+  if count > x.budget or count > 0 and not read_children(run, rows, node.place - at, successors) then return false end
   -- When a node that ends has successors, other nodes are open.
   if run.is_small then open = count == 0 and count_open(run, bytes) or nil end
-  if run.fail_fast and open and item_results.add(run.results_key, result, open - 1, run.count) then return nil end
+  if run.fail_fast and open and item_results.add(run.results_key, result, open - 1, run.count) then return false end
   local left_count = here.left_count + 1
   here.left[left_count], here.left_count = execution_id, left_count
   if here.lane == node.lane_id then
@@ -226,9 +228,9 @@ function usual_end.commit(x, execution_id, lease_id, result)
   if node.attempt_timeout then call.leave(here.c, 'ZREM', key.index_attempt_timeout(here.c), execution_id) end
   local outcome = 'OK'
   if open == 1 then
-    local event
-    event, outcome = close(x, here, run, bytes, node, result)
-    text = text .. event
+    local over
+    over, outcome = close(x, here, run, bytes, node, result)
+    text = text .. over
   end
   event_log.push(here.c, run.id, run.events_key, text)
   return outcome

@@ -56,13 +56,13 @@ end
 --           empty for the first attempt under its first lease, whose id follows from the lease; otherwise it is the lease epoch
 --           and the attempt's id, with a blank between them. The outcomes are in the order of the completions, with blanks
 --           between them: OK, ALREADY_SATISFIED, or the code with which ffx_complete would have refused; a refused completion
---           does not affect the others. `result` and `over` also mean that it is committed: the run is over with success, and no
---           message about that goes to the process `origin`, which has started it. With `result`, the result is that of the run.
---           After a lost reply, send it again with `repeated`.
+--           does not affect the others. The outcome ended is OK, too: the completion has ended its run and is the result of the
+--           run, for which nothing but the process of `origin` waits, so that no message is sent. After a lost reply, send it
+--           again with `repeated`.
 -- @flags    derives positional
 -- @key      partition          ffx.partition
 -- @include  claim_request
--- @arg      origin             text
+-- @arg      origin             text optional
 -- @group    completions        execution_id:any_execution_id lease_id:lease_id attempt:text result:bytes
 -- @reply    OK more:bool remaining:int outcomes:text executions:list(claimed_execution) candidates:list(candidate)
 -- @error    invalid_input message:text
@@ -77,7 +77,7 @@ function F.ffx_work(keys, args)
   request.skip_abandoned = true
   local c = call.open(keys[1])
   local x = turn.new(c, request)
-  if args[ORIGIN_AT] ~= '' then x.origin = args[ORIGIN_AT] end
+  if is_set(args[ORIGIN_AT]) then x.alone = run_watch.alone(args[ORIGIN_AT]) end
   local outcomes = commit_all(x, args, count)
   local executions = x.leased
   if x.is_mixed or request.repeated or request.aside then
