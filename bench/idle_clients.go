@@ -81,7 +81,8 @@ func besideIdle(
 	figures = []figure{{fmt.Sprintf("%d idle: flows", count), "1/s", runs / took.Seconds()}}
 	if cost := after.since(before); cost.calls > 0 {
 		cpu = float64(cost.cpu.Microseconds()) / runs
-		figures = append(figures, figure{fmt.Sprintf("%d idle: server CPU per run", count), "µs", cpu})
+		figures = append(figures, figure{fmt.Sprintf("%d idle: server CPU per run", count), "µs", cpu},
+			figure{fmt.Sprintf("%d idle: sent to clients per run", count), "bytes", float64(cost.output) / runs})
 	}
 	return figures, cpu, nil
 }
