@@ -58,8 +58,8 @@ func idleClients(ctx context.Context, s settings) (figures []figure, err error) 
 	return figures, nil
 }
 
-// besideIdle measures the runs of a client while a number of others are idle. It also returns the CPU of the server for each
-// run (µs), 0 in this process.
+// besideIdle measures the runs of a client while a number of others are idle. It also returns the CPU of the server for
+// each run (µs), 0 in this process.
 func besideIdle(
 	ctx context.Context, s settings, l *runtime.Local, def *flow.Definition[int, int], count int,
 ) (figures []figure, cpu float64, err error) {
