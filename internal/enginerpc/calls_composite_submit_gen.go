@@ -20,7 +20,8 @@ type SubmitCall struct {
 	// StartAt: optional.
 	StartAt time.Time
 	// Origin: optional.
-	Origin   string
+	Origin string
+	ClaimRequest
 	Tags     []SubmitTag
 	Runs     []SubmitRun
 	Limits   []SubmitLimit
@@ -141,10 +142,13 @@ type SubmitSkip struct {
 // SubmitReply is the answer to SubmitCall.
 type SubmitReply struct {
 	// Status is StatusOK.
-	Status   Status
-	Outcomes []SubmissionOutcome
-	More     bool
-	Signals  []SentSignal
+	Status     Status
+	Outcomes   []SubmissionOutcome
+	More       bool
+	Executions []ClaimedExecution
+	Candidates []Candidate
+	Remaining  int64
+	Signals    []SentSignal
 }
 
 // Submit runs ffx2_submit. Creates runs of one class and makes their roots eligible. ffx_put_graph
@@ -190,13 +194,14 @@ func (SubmitCall) info() callInfo {
 }
 
 func (c SubmitCall) encode(w *wire) {
-	w.reserve(1, 16+2*len(c.Tags)+4*len(c.Runs)+4*len(c.Limits)+3*len(c.Budgets)+3*len(c.OwnTags)+3*len(c.Parents)+6*len(c.Fires)+12*len(c.Signals)+12*len(c.Arrivals)+2*len(c.Forks)+2*len(c.Kept)+2*len(c.Skips))
+	w.reserve(1, 27+2*len(c.Tags)+4*len(c.Runs)+4*len(c.Limits)+3*len(c.Budgets)+3*len(c.OwnTags)+3*len(c.Parents)+6*len(c.Fires)+12*len(c.Signals)+12*len(c.Arrivals)+2*len(c.Forks)+2*len(c.Kept)+2*len(c.Skips))
 	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.bytes(c.Class)
 	w.optionalMillis(c.Deadline)
 	w.time(c.StartAt)
 	w.text(c.Origin)
+	c.ClaimRequest.encode(w)
 	w.int(int64(len(c.Tags)))
 	for i := range c.Tags {
 		x := &c.Tags[i]
@@ -308,6 +313,9 @@ func (SubmitCall) decode(r *fields) (out SubmitReply) {
 	case r.status == StatusOK:
 		out.Outcomes = list(r, "outcomes", decodeSubmissionOutcome)
 		out.More = boolValue(r, "more")
+		out.Executions = list(r, "executions", decodeClaimedExecution)
+		out.Candidates = list(r, "candidates", decodeCandidate)
+		out.Remaining = intValue[int64](r, "remaining")
 		if r.left() > 0 {
 			out.Signals = list(r, "signals", decodeSentSignal)
 		}

@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "374-171afa61b2367a74"
+const build = "375-af8ebdad35ced4bb"

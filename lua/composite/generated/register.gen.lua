@@ -147,10 +147,10 @@ local function ffx_submit_skips(args, at)
 end
 
 redis.register_function('ffx2_submit', function(keys, args)
-  if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
+  if #keys < 1 or #args < 13 then return call.refuse(keys, 1, args, 13, 'count', 10, 'lease_ttl', 11) end
   call.begin(keys[1])
-  local tags_count = args[5]
-  local tags, at = group(args, 5, 2, ffx_submit_tags)
+  local tags_count = args[16]
+  local tags, at = group(args, 16, 2, ffx_submit_tags)
   local runs_count = args[at]
   local runs
   runs, at = group(args, at, 4, ffx_submit_runs)
@@ -189,6 +189,17 @@ redis.register_function('ffx2_submit', function(keys, args)
     deadline = args[2],
     start_at = args[3],
     origin = args[4],
+    lane_id = args[5],
+    worker_id = args[6],
+    worker_instance_id = args[7],
+    claim_id = args[8],
+    repeated = args[9],
+    count = args[10],
+    lease_ttl = args[11],
+    aside = args[12],
+    kinds = args[13],
+    capabilities = args[14],
+    rooms = args[15],
     tags = tags,
     tags_count = tags_count,
     runs = runs,
