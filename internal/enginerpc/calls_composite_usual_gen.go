@@ -15,6 +15,7 @@ type WorkCall struct {
 	Partition keyspace.Partition
 	ClaimRequest
 	Completions []WorkCompletion
+	Sums        []UsageSum
 }
 
 // WorkCompletion is an element of WorkCall.Completions.
@@ -34,6 +35,7 @@ type WorkReply struct {
 	Outcomes   string
 	Executions []ClaimedExecution
 	Candidates []Candidate
+	Counted    string
 }
 
 // Work runs ffx2_work. Commits the results of several executions of one worker, as ffx_complete does
@@ -42,7 +44,8 @@ type WorkReply struct {
 // first lease, whose id follows from the lease; otherwise it is the lease epoch and the attempt's id,
 // with a blank between them. The outcomes are in the order of the completions, with blanks between
 // them: OK, ALREADY_SATISFIED, or the code with which ffx_complete would have refused; a refused
-// completion does not affect the others. After a lost reply, send it again with `repeated`.
+// completion does not affect the others. On such a server, the call also counts sums of usage first,
+// see ffx_count_usage. After a lost reply, send it again with `repeated`.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: errorcode.InvalidInput, enginecore.ErrInvalidCapabilities.
@@ -55,7 +58,7 @@ func (WorkCall) info() callInfo {
 }
 
 func (c WorkCall) encode(w *wire) {
-	w.reserve(1, 12+4*len(c.Completions))
+	w.reserve(1, 13+4*len(c.Completions)+9*len(c.Sums))
 	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	c.ClaimRequest.encode(w)
@@ -68,6 +71,19 @@ func (c WorkCall) encode(w *wire) {
 		w.text(x.Attempt)
 		w.bytes(x.Result)
 	}
+	w.int(int64(len(c.Sums)))
+	for i := range c.Sums {
+		x := &c.Sums[i]
+		w.int(x.Partition)
+		w.text(string(x.BudgetID))
+		w.text(x.Dimension)
+		w.int(x.Amount)
+		w.text(x.Account)
+		w.int(x.Serial)
+		w.bool(x.Declares)
+		w.text(x.Declared)
+		w.int(x.DeclaredAt)
+	}
 }
 
 func (WorkCall) decode(r *fields) (out WorkReply) {
@@ -79,6 +95,7 @@ func (WorkCall) decode(r *fields) (out WorkReply) {
 		out.Outcomes = textValue[string](r, "outcomes")
 		out.Executions = list(r, "executions", decodeClaimedExecution)
 		out.Candidates = list(r, "candidates", decodeCandidate)
+		out.Counted = textValue[string](r, "counted")
 	default:
 		r.unknownStatus()
 	}

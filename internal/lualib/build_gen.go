@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "366-d63885b4f70fe958"
+const build = "368-343aba0b9913e7c0"
