@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "368-343aba0b9913e7c0"
+const build = "369-d382fde3ded62d2a"

@@ -62,10 +62,7 @@ func NewBatcher(c *Completer, slots int, adder *usage.Adder) *Batcher {
 	}
 	b := &Batcher{completer: c, send: many.Work, together: c.Session.IsOneServer(), usage: adder}
 	b.batch.Single = func(ctx context.Context, at dispatch.LaneShard, one Request) Result {
-		if one.report != nil {
-			return b.work(ctx, at, []Request{one})[0]
-		}
-		return c.completeOne(one)
+		return b.work(ctx, at, []Request{one})[0]
 	}
 	b.batch.Multi = b.work
 	if b.together {
@@ -178,6 +175,10 @@ func (b *Batcher) completeMany(at dispatch.LaneShard, batch []Request, sums []en
 		mine := &results[i]
 		mine.handoff.SentAt = sentAt
 		code := enginerpc.Status(outcomes[i])
+		b.completer.passOnEnd(one, code)
+		if code == statusEnded {
+			code = enginerpc.StatusOK
+		}
 		switch {
 		case code != enginerpc.StatusOK && code != enginerpc.StatusAlreadySatisfied:
 			mine.refused = true
@@ -216,8 +217,8 @@ func (b *Batcher) sendUntilKnown(
 ) (reply enginerpc.WorkReply, sentAt time.Time, err error) {
 	slots := 0
 	call := enginerpc.WorkCall{
-		Partition: batch[0].lease.Shard.Partition, Completions: make([]enginerpc.WorkCompletion, len(batch)),
-		Sums: sums,
+		Partition: batch[0].lease.Shard.Partition, Origin: b.completer.Session.LocalOrigin(),
+		Completions: make([]enginerpc.WorkCompletion, len(batch)), Sums: sums,
 	}
 	for i, one := range batch {
 		slots += one.slots
