@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "369-d382fde3ded62d2a"
+const build = "370-d3e2889bc6efa247"
