@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "375-af8ebdad35ced4bb"
+const build = "376-cbc2701372e67a95"

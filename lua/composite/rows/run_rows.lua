@@ -78,12 +78,13 @@ local function read_plain(c, stem, flow_id, identity, flags, count, bytes)
   return flow
 end
 
--- Keeps the record of a plain run without budgets and parent that the call has created, so that it need not be read. `r` is its
--- rows.
-function run_rows.created(c, r, class, run)
+-- Keeps the record of a plain run without a parent that the call has created, so that it need not be read. `r` is its rows, and
+-- `budgets` and `budget_ids` are the fields of the record.
+function run_rows.created(c, r, class, run, budgets, budget_ids)
   local flow = plain_of(c, r.id, r.key, struct.pack(IDENTITY, r.created, r.deadline, r.class), r.flags, r.count, class, r.known_graph,
     r.created, c.now_text, r.deadline)
   flow.fair_key = is_set(run.fair_key) and run.fair_key or nil
+  flow.budgets, flow.budget_ids = budgets, is_set(budget_ids) and budget_ids or nil
   run_data.note_record(flow, run.record)
   keep(r.stem, flow)
 end

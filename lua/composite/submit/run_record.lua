@@ -2,6 +2,12 @@
 
 local append, gather = record.append, batch_writes.gather
 
+-- Returns the fields `budgets` and `budget_ids` of a run; nil without budgets.
+function run_record.budgets(run, g)
+  if run.budgets then return '1', run.budgets.blocking end
+  if g.head.budgets then return budget_gate.OF_GRAPH, g.head.blocking end
+end
+
 -- Returns the fields of a run that have no other place than the hash of a flow's record, with their values; nil for most runs,
 -- which have none.
 function run_record.further(run, g, n)

@@ -189,7 +189,7 @@ local function create_run(c, batch, A, n, run, g)
   run_record.created(c, run, n)
   if g.has_joins or run.limits then write_special(c, r, run, g) end
   row_edges.release_roots(c, r, g, batch, run)
-  if not row.is_special(flags) and row.is_plain(r) then run_rows.created(c, r, n.class, run) end
+  if not run.parent and row.is_plain(r) then run_rows.created(c, r, n.class, run, run_record.budgets(run, g)) end
 end
 
 -- Creates runs. They are in the lists, with their data, before they have rows: should the server come back with a part of the
