@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "369-15cf23d2edde6b38"
+const build = "370-d3e2889bc6efa247"
