@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "376-cbc2701372e67a95"
+const build = "377-303f7e52aeadd70e"

@@ -72,7 +72,6 @@ local run_recount = {}
 local run_rows = {}
 local run_start = {}
 local run_stop = {}
-local run_text = {}
 local run_watch = {}
 local scan = {}
 local schedule = {}

@@ -32,7 +32,7 @@ end
 function run_class.given(text)
   local class = by_text[text]
   if class then return class end
-  local fields, err = run_text.check(text, 'class', FIELDS)
+  local fields, err = run_data.check_texts(text, 'class', FIELDS)
   if err then return nil, err end
   return keep(text, fields)
 end
@@ -44,7 +44,7 @@ local function find(partition_key, id)
   local class_key = partition_key .. ':run_class:' .. string.gsub(id, '.', digit_pair)
   local text = redis.call('HGET', class_key, 'text')
   if not text then error('the class of runs is gone: ' .. class_key, 0) end
-  return keep(text, run_text.decode(text, 'class of runs ' .. class_key))
+  return keep(text, run_data.decode_texts(text, 'class of runs ' .. class_key))
 end
 
 -- Returns the class with an id, which runs in the call's partition have.

@@ -185,6 +185,30 @@ function run_data.result(r)
   return text or redis.call('HGET', row.results_key(run), r.ordinal)
 end
 
+-- The version of the encoding of classes and records, which clients write: a byte with it, and a MessagePack array of texts, of
+-- which the last ones are left out while they are empty. See internal/runrecord.
+local VERSION = 1
+
+-- Returns the texts of a class or a record, whose name is for the error about another version.
+function run_data.decode_texts(text, name)
+  local version = string.byte(text) or 0
+  if version ~= VERSION then
+    error('the ' .. name .. ' has version ' .. version .. ', but this library reads version ' .. VERSION, 0)
+  end
+  local _, fields = cmsgpack.unpack_one(text, 1)
+  return fields
+end
+
+-- Checks a class from a client, with at most `most` texts. Returns them, or nil and the error reply.
+function run_data.check_texts(text, name, most)
+  local ok, fields = pcall(run_data.decode_texts, text, name)
+  if not ok then return nil, reply.err('invalid_input', tostring(fields)) end
+  ok = type(fields) == 'table' and #fields <= most
+  for i = 1, ok and #fields or 0 do ok = ok and type(fields[i]) == 'string' end
+  if not ok then return nil, reply.err('invalid_input', 'the ' .. name .. ' must be an array of at most ' .. most .. ' texts') end
+  return fields
+end
+
 -- Fields of a record by their names, in the order of internal/runrecord.
 local NAMES = { 'run_id', 'input_hash', 'trace_context', 'fair_key', 'creator_identity', 'memo', 'parent_execution_id', 'fail_fast' }
 run_data.NAMES = NAMES
@@ -205,14 +229,14 @@ local function named(fields)
 end
 
 -- Returns the fields of a record by their names, empty ones left out.
-function run_data.decode(text, flow_id) return named(run_text.decode(text, 'record of run ' .. flow_id)) end
+function run_data.decode(text, flow_id) return named(run_data.decode_texts(text, 'record of run ' .. flow_id)) end
 
 -- Checks the size and the version of a record that a client has sent. Returns nil, or the error reply.
 function run_data.check(text)
   if #text > MAX_RECORD then
     return reply.err('invalid_input', 'a record must have at most ' .. MAX_RECORD .. ' bytes, got: ' .. #text)
-  elseif string.byte(text) ~= run_text.VERSION then
-    return reply.err('invalid_input', 'a record must have version ' .. run_text.VERSION .. ', got: ' .. (string.byte(text) or 0))
+  elseif string.byte(text) ~= VERSION then
+    return reply.err('invalid_input', 'a record must have version ' .. VERSION .. ', got: ' .. (string.byte(text) or 0))
   end
   return nil
 end

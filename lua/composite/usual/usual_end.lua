@@ -7,9 +7,6 @@ local HEAD_BYTES, ROW_BYTES, PLAIN = run_head.BYTES, node_row.BYTES, run_head.PL
 local PENDING, PENDING_AT, HELD = run_head.PENDING, run_head.FLAGS_AT, node_row.HELD
 -- Bytes of the header before the state and before the number of open nodes, and up to its end. The flags precede that number.
 local STATE, OPEN, BEHIND_OPEN = run_head.STATE_AT - 1, run_head.OPEN_AT - 1, run_head.COUNT_AT - 1
--- The state and the outcome of a run that has succeeded.
-local COMPLETED, SUCCESS = 2, 2
-local ORIGIN_AT, WATCHED_AT = run_head.ORIGIN_AT, run_head.WATCHED_AT
 local LEASE = node_row.LEASE_AT - 1
 local COUNTED_ACTIVE, COUNTED_WAITING = row.COUNTED_ACTIVE, row.COUNTED_WAITING
 
@@ -126,7 +123,7 @@ end
 -- nothing but the process of the worker waits for the run, and the result of the node is the run's result, the process learns of
 -- the end by the outcome.
 local function close(x, here, run, bytes, node, result)
-  local waiters, outcome = string.sub(bytes, ORIGIN_AT, WATCHED_AT), 'OK'
+  local waiters, outcome = string.sub(bytes, run_head.ORIGIN_AT, run_head.WATCHED_AT), 'OK'
   if graph_store.result(run.graph) ~= node.ordinal then
     result = nil
   elseif waiters == x.alone then
@@ -135,11 +132,11 @@ local function close(x, here, run, bytes, node, result)
   return '\n' .. graph.close_plain(here.c, run.id, run, result, waiters), outcome
 end
 
--- Returns the part of the header of a run that is over, by its flags before that.
+-- Returns the part of the header of a run that is completed with success, by its flags before that.
 local function over(x, flags)
   local head = x.over_head
   if x.over_flags ~= flags then
-    head = struct.pack(run_head.STANDING, COMPLETED, SUCCESS, x.c.now, flags - PLAIN, 0)
+    head = struct.pack(run_head.STANDING, 2, 2, x.c.now, flags - PLAIN, 0)
     x.over_head, x.over_flags = head, flags
   end
   return head
