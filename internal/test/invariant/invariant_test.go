@@ -322,11 +322,6 @@ func (s *stage) do(t *testing.T, command string) {
 		place, _ := s.place(words[1])
 		require.NoError(t, rowread.SetFlow(context.Background(), client, s.keys(), place.Partition, place.FlowID, map[string]string{words[2]: words[3]}))
 		return
-	case "CUT": // CUT <run>, the last byte of its data
-		place, _ := s.place(words[1])
-		key := s.keys().FlowData(place.Partition, place.FlowID)
-		data := s.read(t, key)
-		words = []string{"SET", key, data[:len(data)-1]}
 	case "ROW", "HEAD":
 		words = s.rowCommand(words)
 	default:

@@ -149,7 +149,6 @@ func TestEveryRuleFires(t *testing.T) {
 		{invariant.RuleOrder, "RPUSH $events: 5⏎started␣d␣0␣", "had not ended as it must"},
 		{invariant.RuleOrder, "RPUSH $events: 5⏎flow_cancel_requested␣␣␣; RPUSH $events: 5⏎started␣c␣0␣", "after flow_cancel_requested"},
 		{invariant.RuleOrder, "FIELD open cancelled_at 1", "was cancelled at"},
-		{invariant.RuleResult, "CUT done", "result is missing"},
 		{invariant.RuleResult, "HSET $results: 2 x", "there is a result"},
 		{invariant.RuleWaits, "ROW b flags 5; HSET $more: 2␣journal 5", "its entries take 0"},
 		{invariant.RuleWaits, "ROW b flags 5; HSET $more: 2␣current_waitpoint_id x", "names waitpoint"},
