@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "361-4c576e83688529fa"
+const build = "366-0d84b1e444953984"

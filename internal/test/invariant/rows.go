@@ -36,6 +36,8 @@ type runHead struct {
 	key        string
 	count      int
 	flags      int
+	events     []rowread.Event // that follow from the rows
+	isLogged   bool            // the events are in the event log
 	open       int // from the header, or else counted in the rows
 	created    int64
 	graph      string
@@ -66,14 +68,15 @@ func (r *row) flag(mask int) bool { return r.flags&mask != 0 }
 func readRows(key, text string) (*runHead, string) {
 	b := []byte(text)
 	if len(b) < rowread.RunHeadBytes || b[0] != rowread.RunHeadForm {
-		return nil, "has no header of form 1"
+		return nil, fmt.Sprintf("has no header of form %d", rowread.RunHeadForm)
 	}
 	stored := rowread.ReadRunHead(b)
 	h := &runHead{
 		key: key, count: stored.Count, flags: stored.Flags, open: int(stored.Open), created: stored.Created, graph: stored.Graph,
 	}
 	h.extended, h.replayed = h.flags&rowread.RunHeadExtended != 0, h.flags&rowread.RunHeadReplayed != 0
-	want := rowread.RunHeadBytes + h.count*rowread.NodeRowBytes
+	h.isLogged = stored.Events == rowread.Logged
+	want := rowread.Place(h.count, h.count+1)
 	if behind := b[min(want, len(b)):]; h.flags&rowread.RunHeadInput != 0 {
 		h.input, behind = textAfter(behind)
 		if h.input == "" {
@@ -92,7 +95,7 @@ func readRows(key, text string) (*runHead, string) {
 	}
 	h.rows = make([]row, h.count)
 	for i := range h.rows {
-		h.rows[i] = readRow(b[rowread.RunHeadBytes+i*rowread.NodeRowBytes:][:rowread.NodeRowBytes])
+		h.rows[i] = readRow(b[rowread.Place(h.count, i+1):][:rowread.NodeRowBytes])
 		h.rows[i].ordinal = i + 1
 		if h.rows[i].changed == 0 {
 			h.rows[i].changed = h.created
@@ -100,6 +103,9 @@ func readRows(key, text string) (*runHead, string) {
 	}
 	if h.flags&flagsStanding == rowread.RunHeadPlain && h.count <= smallRun {
 		h.open = h.openRows()
+	}
+	if head, rows, err := rowread.Parse(text); err == nil {
+		h.events = rowread.Events(text, head, rows)
 	}
 	return h, ""
 }
@@ -260,7 +266,7 @@ func (p *partition) leaseFields(r *row, core map[string]string) {
 	case r.flag(rowread.NodeRowLeased):
 		core["current_lease_id"] = r.lease
 	}
-	if r.worker > 0 {
+	if r.worker > 0 && core["ownership_state"] != "unowned" {
 		text := p.indexes["workers"].hash[strconv.Itoa(int(r.worker))]
 		core["current_worker_instance_id"], core["current_worker_id"], _ = splitWorker(text)
 	}

@@ -7,10 +7,10 @@ import (
 )
 
 // RunHeadBytes is the length of a RunHead.
-const RunHeadBytes = 46
+const RunHeadBytes = 48
 
 // RunHeadForm is the value of this column.
-const RunHeadForm = 1
+const RunHeadForm = 2
 
 // Bits of the column flags of a RunHead.
 const (
@@ -37,24 +37,27 @@ type RunHead struct {
 	Form int
 	// Count: number of nodes
 	Count int
-	// Flags: properties of the run
-	Flags int
-	// Open: number of nodes that have not ended; not kept up to date in small plain runs
-	Open int64
 	// Created: creation of the run
 	Created int64
 	// Graph: hash of the graph, in hex
 	Graph string
+	// Flags: properties of the run
+	Flags int
+	// Open: number of nodes that have not ended; not kept up to date in small plain runs
+	Open int64
+	// Events: number of the events so far; 65535 when they are in the event log
+	Events int
 }
 
 // RunHeadColumns has where columns are: how many bytes come before one, and how many it has.
 var RunHeadColumns = map[string][2]int{
 	"form":    {0, 1},
 	"count":   {1, 2},
-	"flags":   {3, 1},
-	"open":    {4, 4},
-	"created": {8, 6},
-	"graph":   {14, 32},
+	"created": {3, 6},
+	"graph":   {9, 32},
+	"flags":   {41, 1},
+	"open":    {42, 4},
+	"events":  {46, 2},
 }
 
 // ReadRunHead reads one from the beginning of bytes that have at least its length.
@@ -62,10 +65,11 @@ func ReadRunHead(b []byte) RunHead {
 	return RunHead{
 		Form:    int(b[0:1][0]),
 		Count:   int(binary.LittleEndian.Uint16(b[1:3])),
-		Flags:   int(b[3:4][0]),
-		Open:    int64(binary.LittleEndian.Uint32(b[4:8])),
-		Created: time48(b[8:14]),
-		Graph:   string(b[14:46]),
+		Created: time48(b[3:9]),
+		Graph:   string(b[9:41]),
+		Flags:   int(b[41:42][0]),
+		Open:    int64(binary.LittleEndian.Uint32(b[42:46])),
+		Events:  int(binary.LittleEndian.Uint16(b[46:48])),
 	}
 }
 
@@ -73,10 +77,11 @@ func ReadRunHead(b []byte) RunHead {
 func (r RunHead) Append(b []byte) []byte {
 	b = append(b, byte(r.Form))
 	b = binary.LittleEndian.AppendUint16(b, uint16(r.Count))
-	b = append(b, byte(r.Flags))
-	b = binary.LittleEndian.AppendUint32(b, uint32(r.Open))
 	b = appendTime48(b, r.Created)
 	b = append(b, r.Graph...)
+	b = append(b, byte(r.Flags))
+	b = binary.LittleEndian.AppendUint32(b, uint32(r.Open))
+	b = binary.LittleEndian.AppendUint16(b, uint16(r.Events))
 	return b
 }
 
@@ -223,12 +228,12 @@ type NodeRow struct {
 	Acquired int64
 	// Started: first start
 	Started int64
+	// Worker: number of the worker that runs the node, or has completed it; 0 is none
+	Worker int64
 	// Ended: end
 	Ended int64
 	// Changed: last transition; 0 is the creation of the run
 	Changed int64
-	// Worker: number of the worker; 0 is none
-	Worker int64
 	// Lease: lease id; 36 times `-` is none, 36 times `+` one of another length, which is in `more`
 	Lease string
 }
@@ -253,9 +258,9 @@ var NodeRowColumns = map[string][2]int{
 	"expires":  {23, 6},
 	"acquired": {29, 6},
 	"started":  {35, 6},
-	"ended":    {41, 6},
-	"changed":  {47, 6},
-	"worker":   {53, 4},
+	"worker":   {41, 4},
+	"ended":    {45, 6},
+	"changed":  {51, 6},
 	"lease":    {57, 36},
 }
 
@@ -280,9 +285,9 @@ func ReadNodeRow(b []byte) NodeRow {
 		Expires:  time48(b[23:29]),
 		Acquired: time48(b[29:35]),
 		Started:  time48(b[35:41]),
-		Ended:    time48(b[41:47]),
-		Changed:  time48(b[47:53]),
-		Worker:   int64(binary.LittleEndian.Uint32(b[53:57])),
+		Worker:   int64(binary.LittleEndian.Uint32(b[41:45])),
+		Ended:    time48(b[45:51]),
+		Changed:  time48(b[51:57]),
 		Lease:    string(b[57:93]),
 	}
 }
@@ -307,9 +312,9 @@ func (r NodeRow) Append(b []byte) []byte {
 	b = appendTime48(b, r.Expires)
 	b = appendTime48(b, r.Acquired)
 	b = appendTime48(b, r.Started)
+	b = binary.LittleEndian.AppendUint32(b, uint32(r.Worker))
 	b = appendTime48(b, r.Ended)
 	b = appendTime48(b, r.Changed)
-	b = binary.LittleEndian.AppendUint32(b, uint32(r.Worker))
 	b = append(b, r.Lease...)
 	return b
 }

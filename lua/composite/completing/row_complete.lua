@@ -3,12 +3,9 @@
 -- at once, so it does not handle runs that the call has loaded.
 
 local ROW_BYTES, PLAIN = node_row.BYTES, run_head.PLAIN
--- Bytes of the header before the flags, and up to the end of the number of open nodes, which follows them.
-local FLAGS, BEHIND_OPEN = run_head.FLAGS_AT - 1, run_head.CREATED_AT - 1
+-- Bytes of the header before the flags, the number of open nodes, and the number of events, which follow each other.
+local FLAGS, OPEN, EVENTS = run_head.FLAGS_AT - 1, run_head.OPEN_AT - 1, run_head.EVENTS_AT - 1
 local COUNTED_ACTIVE, COUNTED_WAITING = row.COUNTED_ACTIVE, row.COUNTED_WAITING
-
--- Maximum number of bytes between two rows that are written again unchanged: that takes less time than another command.
-local MAX_GAP = 256
 
 -- Maximum number of bytes that are read together for the rows of a node and of its successors.
 local MAX_READ = 1024
@@ -55,7 +52,7 @@ local function count(c, commits, flow, node, active, waiting)
 end
 
 -- Leases a node that no longer waits to the completing worker, or enters it into its lane. Returns its row, and its event in two
--- parts. `name` is the name of the completed node if its result is an input of this one.
+-- parts: as its line in the event log, or as the course of the run contains it. `name` is the name of the completed node if its result is an input of this one.
 local function release(c, flow, node, stem, name, result)
   local execution_id, next_up = stem .. node.suffix, c.next_up
   local active = next_up and row_lease.take(c, next_up, flow, execution_id, node, name, result)
@@ -67,6 +64,7 @@ local function release(c, flow, node, stem, name, result)
   else
     count(c, commits, flow, node, active and 1 or 0, -1)
   end
+  if active and not flow.logged then return active, node.started, '' end
   if active then return active, node.line_started or row_lease.line_of(node, 'started', 'line_started'), next_up.logged_instance end
   local core = { created_at = flow.created_text, priority = node.priority, managed = '1', fair_key = flow.fair_key or '' }
   order.enter(c, node.lane_id, execution_id, core)
@@ -79,19 +77,6 @@ local function resolve_edge(c, flow, successors, i, stem, result)
   local open = child_open[i]
   if open > 1 then return row_bytes.waiting(child_bytes[i], child_at[i], open - 1), '', '' end
   return release(c, flow, successors[i], stem, successors.names[i], result)
-end
-
--- Writes adjacent rows, beginning with the row of `node`. `head`, unless it is nil, is written at `head_at` of the header.
-local function write(flow, bytes, head_at, head, node, rows)
-  local at = node.place
-  if not head then
-    redis.call('SETRANGE', flow.nodes_key, node.place_text, rows)
-  elseif at <= #bytes and at - BEHIND_OPEN <= MAX_GAP then
-    redis.call('SETRANGE', flow.nodes_key, head_at, head .. string.sub(bytes, BEHIND_OPEN + 1, at) .. rows)
-  else
-    redis.call('SETRANGE', flow.nodes_key, head_at, head)
-    redis.call('SETRANGE', flow.nodes_key, node.place_text, rows)
-  end
 end
 
 -- Resolves the edges to several nodes. Writes their rows, and returns the events.
@@ -112,34 +97,46 @@ local function resolve_edges(c, flow, successors, stem, result)
   return table.concat(events)
 end
 
--- Writes the changes of a run's rows after a success, with `behind`, which is nil or is written after the last row. Returns the
--- text for the event log.
-local function succeed(c, flow, bytes, open, node, done, successors, stem, result, behind)
-  local head_at, head = FLAGS + 1, nil
+-- Returns how many bytes of the header come before those that a success changes, and these; nil for none. `log`: the events of the
+-- success, unless they are logged. `open`: how many nodes were open.
+local function head_of(flow, bytes, open, events, log)
+  local at, head = EVENTS, nil
   if open == 1 then
-    head_at, head = FLAGS, struct.pack(run_head.STANDING, string.byte(bytes, FLAGS + 1) - PLAIN, 0)
+    at, head = FLAGS, struct.pack(run_head.STANDING, string.byte(bytes, FLAGS + 1) - PLAIN, 0)
   elseif not flow.is_small then
-    head = struct.pack(run_head.OPEN_FORMAT, open - 1)
+    at, head = OPEN, struct.pack(run_head.OPEN_FORMAT, open - 1)
   end
-  local count, line = successors.count, node.line_success or row_lease.line_of(node, 'success', 'line_success')
-  if count == 1 and successors.last == node.ordinal + 1 then
-    local child, event, by = resolve_edge(c, flow, successors, 1, stem, result)
-    write(flow, bytes, head_at, head, node, done .. child)
-    return c.now_text .. line .. event .. by
-  end
-  if behind then
-    redis.call('SET', flow.nodes_key,
-      string.sub(bytes, 1, head_at) .. head .. string.sub(bytes, BEHIND_OPEN + 1, node.place) .. done
-        .. row_inputs.between(flow, bytes) .. behind)
-    return c.now_text .. line
-  end
-  write(flow, bytes, head_at, head, node, done)
+  if flow.logged then return at, head end
+  local noted = row_log.extend(flow, bytes, events, log, open == 1 and 1 or 0)
+  return at, head and head .. noted or noted
+end
+
+-- Writes the changes of a run's rows after a success, with `behind`, which is nil or is written after the last row. Returns the
+-- lines for the event log if the events are there.
+local function succeed(c, flow, bytes, open, node, done, successors, stem, result, behind, events)
+  local count, log = successors.count, nil
+  if flow.logged then log = node.line_success or row_lease.line_of(node, 'success', 'line_success') else log = node.succeeded end
   if count == 1 then
     local child, event, by = resolve_edge(c, flow, successors, 1, stem, result)
-    redis.call('SETRANGE', flow.nodes_key, successors[1].place_text, child)
-    return c.now_text .. line .. event .. by
+    log = log .. event .. by
+    local at, head = head_of(flow, bytes, open, events, log)
+    if successors.last == node.ordinal + 1 then
+      row_log.write(flow, bytes, at, head, node, done .. child)
+    else
+      row_log.write(flow, bytes, at, head, node, done)
+      redis.call('SETRANGE', flow.nodes_key, successors[1].place_text, child)
+    end
+    return log
   end
-  return c.now_text .. line .. (count > 0 and resolve_edges(c, flow, successors, stem, result) or '')
+  if count > 0 then log = log .. resolve_edges(c, flow, successors, stem, result) end
+  local at, head = head_of(flow, bytes, open, events, log)
+  if behind then
+    redis.call('SET', flow.nodes_key,
+      string.sub(bytes, 1, at) .. head .. string.sub(bytes, at + #head + 1, node.place) .. done .. row_inputs.between(flow, bytes) .. behind)
+  else
+    row_log.write(flow, bytes, at, head, node, done)
+  end
+  return log
 end
 
 -- Creates the data that the completions of a call share: whether none of them is of the usual case, the entries that leave and
@@ -173,7 +170,7 @@ end
 local function read_rows(flow, node)
   local place = node.place
   local successors = graph_store.successors(flow.graph, node)
-  local last = row.place((successors and successors.last or node.ordinal) + 1)
+  local last = row.place(flow.count, (successors and successors.last or node.ordinal) + 1)
   if last - place > MAX_READ then last = place + ROW_BYTES end
   return redis.call('GETRANGE', flow.nodes_key, node.place_text, last - 1), place
 end
@@ -181,17 +178,17 @@ end
 -- Returns how many nodes of a small run are open. `bytes`: those that were read first.
 local function count_open(flow, bytes)
   if flow.count == 1 then return 1 end
-  if #bytes < row.place(flow.count + 1) then bytes = redis.call('GETRANGE', flow.nodes_key, 0, -1) end
+  if #bytes < row.place(flow.count, flow.count + 1) then bytes = redis.call('GETRANGE', flow.nodes_key, 0, -1) end
   return row.count_open(bytes, flow.count)
 end
 
 -- Returns the data of a completion of the usual kind: the node, its row up to the changed part (see row_bytes.held_since), its
--- successors, whose rows row_complete has read, the record of its run, the first bytes of the run's rows, and the number of its
--- open nodes, which is nil in a small run with more than one. Returns nil for another completion.
+-- successors, whose rows row_complete has read, the record of its run, the first bytes of the run's rows, the number of its open
+-- nodes, which is nil in a small run with more than one, and the number of its events. Returns nil for another completion.
 local function look_up(c, commits, completion, execution_id, ordinal)
   local flow_id = string.sub(execution_id, -36, -5) .. '0000'
   if row.is_loaded(flow_id) then return nil end
-  local flow, bytes, open, node = run_rows.plain(c, flow_id, ordinal)
+  local flow, bytes, open, node, events = run_rows.plain(c, flow_id, ordinal)
   if not node then return nil end
   local rows, from = bytes, 0
   if node.place + ROW_BYTES > #bytes then rows, from = read_rows(flow, node) end
@@ -205,7 +202,7 @@ local function look_up(c, commits, completion, execution_id, ordinal)
   end
   -- When a node that ends has successors, other nodes are open.
   if flow.is_small then open = successors.count == 0 and count_open(flow, bytes) or nil end
-  return node, row_bytes.done(successors.count) .. since .. commits.ended .. lease_id, successors, flow, bytes, open
+  return node, row_bytes.done(successors.count) .. since .. commits.ended .. lease_id, successors, flow, bytes, open, events
 end
 
 -- Commits a completion if it is of the usual kind. Reports whether it did.
@@ -214,7 +211,7 @@ function row_complete.commit(c, completion)
   if string.byte(execution_id, -22) ~= 56 or completion.lease_epoch ~= '1' or commits.in_doubt then return false end
   local ordinal = tonumber(string.sub(execution_id, -4), 16)
   if not ordinal then return false end
-  local node, done, successors, flow, bytes, open = look_up(c, commits, completion, execution_id, ordinal)
+  local node, done, successors, flow, bytes, open, events = look_up(c, commits, completion, execution_id, ordinal)
   if not node then return false end
   -- `open` is unknown when the completed node has successors, which items of a map do not have.
   if flow.fail_fast and open and item_results.add(flow.results_key, completion.result, open - 1, flow.count) then return false end
@@ -231,11 +228,13 @@ function row_complete.commit(c, completion)
   else
     count(c, commits, flow, node, -1, 0)
   end
-  local text = succeed(c, flow, bytes, open, node, done, successors, string.sub(execution_id, 1, -5), result, behind)
+  local log = succeed(c, flow, bytes, open, node, done, successors, string.sub(execution_id, 1, -5), result, behind, events)
   if node.attempt_timeout then call.leave(c, 'ZREM', key.index_attempt_timeout(c), execution_id) end
-  if open == 1 then
-    text = text .. '\n' .. graph.close_plain(c, flow.id, flow, graph_store.result(flow.graph) == ordinal and result or nil)
+  if open == 1 then graph.close_plain(c, flow.id, flow, graph_store.result(flow.graph) == ordinal and result or nil) end
+  if not flow.logged then
+    event_log.touch(c, flow.id)
+  else
+    event_log.push(c, flow.id, flow.events_key, c.now_text .. log .. (open == 1 and '\n' .. encode.logged('flow_success', '', '', '') or ''))
   end
-  event_log.push(c, flow.id, flow.events_key, text)
   return true
 end

@@ -1,12 +1,17 @@
--- The nodes of a run, as rows of one string: a header, and after it a row of fixed width for each node, in the order of the
--- graph. A call loads the rows that it needs, changes them in memory, and writes the changes when it ends.
+-- The nodes of a run, as rows of one string: a header, the course of the run, and a row of fixed width for each node, in the
+-- order of the graph. A call loads the rows that it needs, changes them in memory, and writes the changes when it ends.
+--
+-- The course is the order of the events that follow from rows (see row_log), in two bytes for each: the ordinal of the node times
+-- two, plus one for its success, and else for its start. A run of one node has none, because only one order is possible.
 --
 -- The id of a run is a UUID of version 8 whose last four digits are zero. The id of an execution has the ordinal of its node in
 -- their place, from 1 on: both contain the place of the row.
 
 -- @row      run_head  The header of the rows of a run
--- @column   form      byte      =1 form of the string
+-- @column   form      byte      =2 form of the string
 -- @column   count     short     number of nodes
+-- @column   created   time      creation of the run
+-- @column   graph     text(32)  hash of the graph, in hex
 -- @column   flags     flags     properties of the run
 -- @bit      flags     extended  nodes or edges have been added by the contract's calls
 -- @bit      flags     replayed  a node was replayed, so an edge may be resolved again
@@ -17,9 +22,8 @@
 -- @bit      flags     special   the run has budgets, or belongs to a node
 -- @bit      flags     input     the input of the run follows the rows
 -- @column   open      long      number of nodes that have not ended; not kept up to date in small plain runs
--- @column   created   time      creation of the run
--- @column   graph     text(32)  hash of the graph, in hex
--- @piece    state     count flags open created..graph
+-- @column   events    short     number of the events so far; 65535 when they are in the event log
+-- @piece    state     count created..graph flags open events
 -- @piece    standing  flags open
 -- @piece    identity  created graph
 
@@ -62,17 +66,20 @@
 -- @column   expires   time      end of the lease
 -- @column   acquired  time      start of the lease
 -- @column   started   time      first start
+-- @column   worker    long      number of the worker that runs the node, or has completed it; 0 is none
 -- @column   ended     time      end
 -- @column   changed   time      last transition; 0 is the creation of the run
--- @column   worker    long      number of the worker; 0 is none
 -- @column   lease     text(36)  lease id; 36 times `-` is none, 36 times `+` one of another length, which is in `more`
 -- @piece    waits_for phase..epoch open
--- @piece    held      phase..told expires acquired..started
+-- @piece    held      phase..told expires acquired..worker
+-- @piece    happened  started worker ended
 
 local HEAD_BYTES, ROW_BYTES = run_head.BYTES, node_row.BYTES
 
 row.NO_ATTEMPT = 65535
 row.NO_LEASE = '------------------------------------'
+-- Stored in place of the number of a run's events when they are in the event log.
+row.LOGGED = 65535
 -- Stored in place of a lease whose id has another length than this library's ids.
 row.OTHER_LEASE = '++++++++++++++++++++++++++++++++++++'
 
@@ -142,11 +149,22 @@ row.SMALL_RUN = SMALL_RUN
 -- The phase of a node that has ended, as a number in rows.
 local TERMINAL = 4
 
+-- Returns how many bytes are before the row of a node of a run with `count` nodes.
+function row.place(count, ordinal) return HEAD_BYTES + (count > 1 and 4 * count or 0) + (ordinal - 1) * ROW_BYTES end
+
+-- Returns the course of a run in which nothing has happened.
+function row.first_course(count) return count > 1 and string.rep('\0', 4 * count) or '' end
+
+-- Returns the start or the success of a node, as the course of its run contains it.
+function row.started(ordinal) return struct.pack('<H', 2 * ordinal) end
+function row.succeeded(ordinal) return struct.pack('<H', 2 * ordinal + 1) end
+
 -- Creates a run in memory. `at` is the place of the partition (see call.open), false where only a key of the run is known.
-local function new_run(at, prefix, tag, id, nodes_key, count, flags, open, created, graph_hash)
+local function new_run(at, prefix, tag, id, nodes_key, count, flags, open, created, graph_hash, events)
   return {
     at = at, prefix = prefix, tag = tag, id = id, key = nodes_key, stem = tag .. ':' .. string.sub(id, 1, 32), count = count,
-    flags = flags, open = open, created = created, graph = graph_hash, rows = {}, dirty = {},
+    flags = flags, open = open, created = created, graph = graph_hash, events = events, first = row.place(count, 1), rows = {}, dirty = {},
+    noted = nil,
   }
 end
 
@@ -167,8 +185,10 @@ local function load_run(at, prefix, tag, id, nodes_key)
   local bytes = redis.call('GETRANGE', nodes_key, '0', row.LAST_OF_FIRST_READ)
   if #bytes < HEAD_BYTES then return nil end
   local head = run_head.read(bytes, 1)
-  if head.form ~= run_head.FORM then error('rows of an unknown form: ' .. nodes_key) end
-  local run = new_run(at, prefix, tag, id, nodes_key, head.count, head.flags, head.open, head.created, head.graph)
+  if head.form ~= run_head.FORM then
+    error('the rows have form ' .. head.form .. ', this version needs form ' .. run_head.FORM .. ': ' .. nodes_key, 0)
+  end
+  local run = new_run(at, prefix, tag, id, nodes_key, head.count, head.flags, head.open, head.created, head.graph, head.events)
   run.bytes = bytes
   if run.count <= SMALL_RUN and run.flags % 16 == run_head.PLAIN then run.open = nil end
   return run
@@ -176,8 +196,8 @@ end
 
 -- Counts the rows of a small run whose nodes have not ended. `bytes`: all of the run.
 function row.count_open(bytes, count)
-  local open = 0
-  for at = HEAD_BYTES + 1, HEAD_BYTES + count * ROW_BYTES, ROW_BYTES do
+  local open, first = 0, row.place(count, 1)
+  for at = first + 1, first + count * ROW_BYTES, ROW_BYTES do
     if string.byte(bytes, at) ~= TERMINAL then open = open + 1 end
   end
   return open
@@ -211,14 +231,15 @@ function row.is_loaded(flow_id) return runs[flow_id] ~= nil end
 
 -- Returns the header of the text that the runs of a graph are copies of.
 function row.first_head(count, graph_hash)
-  return run_head.pack({ count = count, flags = 0, open = count, created = 0, graph = graph_hash })
+  return run_head.pack({ count = count, flags = 0, open = count, created = 0, graph = graph_hash, events = 1 })
 end
 
--- Creates a run with the initial rows of its nodes: `initial`, or, when that is nil, a copy of the text at `rows_key`. The call's
--- changes to them are written when it ends. `behind`: the bytes after the rows, "" for none.
+-- Creates a run with the initial course and rows of its nodes: `initial`, or, when that is nil, a copy of the text at `rows_key`.
+-- The call's changes to them are written when it ends. `behind`: the bytes after the rows, "" for none.
 function row.create(c, flow_id, count, graph_hash, initial, rows_key, flags, behind)
   local nodes_key = key.flow_nodes(c, flow_id)
-  local run = new_run(c.at, c.at.prefix, c.at.tag, flow_id, nodes_key, count, flags, count, c.now, graph_hash)
+  local run = new_run(c.at, c.at.prefix, c.at.tag, flow_id, nodes_key, count, flags, count, c.now, graph_hash, 1)
+  run.is_new = true
   local head = run_head.pack(run)
   if initial then
     run.bytes = head .. initial .. behind
@@ -237,7 +258,7 @@ function row.at(run, ordinal)
   local r = run.rows[ordinal]
   if r then return r end
   if ordinal < 1 or ordinal > run.count then return nil end
-  local bytes, at = run.bytes, HEAD_BYTES + (ordinal - 1) * ROW_BYTES
+  local bytes, at = run.bytes, run.first + (ordinal - 1) * ROW_BYTES
   if at + ROW_BYTES > #bytes then
     bytes = redis.call('GETRANGE', run.key, at, at + 2 * ROW_BYTES - 1)
     at = 0
@@ -252,7 +273,7 @@ end
 
 -- Loads the rows from one ordinal to another with one command, for calls that visit many.
 function row.load(run, from, to)
-  local first, last = HEAD_BYTES + (from - 1) * ROW_BYTES, HEAD_BYTES + to * ROW_BYTES - 1
+  local first, last = run.first + (from - 1) * ROW_BYTES, run.first + to * ROW_BYTES - 1
   if last < #run.bytes then return end
   local bytes = redis.call('GETRANGE', run.key, first, last)
   for ordinal = from, to do
@@ -267,7 +288,7 @@ local ELIG = node_row.ELIG_AT - node_row.PHASE_AT
 
 -- Calls a function with the ordinal, phase and eligibility of each row from one ordinal to another, as they are stored.
 function row.each_state(run, from, to, visit)
-  local first, last = HEAD_BYTES + (from - 1) * ROW_BYTES, HEAD_BYTES + to * ROW_BYTES
+  local first, last = run.first + (from - 1) * ROW_BYTES, run.first + to * ROW_BYTES
   local bytes = last <= #run.bytes and string.sub(run.bytes, first + 1, last) or redis.call('GETRANGE', run.key, first, last - 1)
   for at = 1, #bytes, ROW_BYTES do
     visit(from + (at - 1) / ROW_BYTES, string.byte(bytes, at), string.byte(bytes, at + ELIG))
@@ -296,9 +317,6 @@ end
 
 -- Returns the end of the ids of a node's executions.
 function row.suffix(ordinal) return ORDINALS[ordinal] or ordinal_text(ordinal) end
-
--- Returns how many bytes are before the row of a node.
-function row.place(ordinal) return HEAD_BYTES + (ordinal - 1) * ROW_BYTES end
 
 -- Returns the ordinal that the id of an execution contains; 0 for ids without a row.
 function row.ordinal(execution_id)
@@ -395,37 +413,45 @@ local function pack_head(run)
   return run_head.pack(run)
 end
 
--- Writes the header and the changed rows, with one command where they are close to each other.
+-- Adds a text, whose place is after `at` bytes, to the texts `w` that are written together. It first writes them when it is far
+-- from the last one.
+local function put(run, w, at, text)
+  if w.to and at > w.to then
+    if at <= #run.bytes and at - w.to <= MAX_GAP then
+      w[#w + 1] = string.sub(run.bytes, w.to + 1, at)
+    else
+      redis.call('SETRANGE', run.key, w.from, table.concat(w))
+      for i = #w, 1, -1 do w[i] = nil end
+    end
+  end
+  if not w[1] then w.from = at end
+  w[#w + 1], w.to = text, at + #text
+end
+
+-- Writes the header, the further events of the course, and the changed rows, with one command where they are close to each other.
 local function write_rows(run)
-  local dirty, changed, parts, count, from, to = run.dirty, nil, {}, 0, '0', 0
+  local dirty, noted, changed, w = run.dirty, run.noted, nil, { nil, nil, nil, nil, from = nil, to = nil }
   if run.head_dirty then
     run.head_dirty = nil
-    parts[1], count, to = pack_head(run), 1, HEAD_BYTES
+    put(run, w, 0, pack_head(run))
+  end
+  if noted then
+    run.noted = nil
+    if run.count > 1 then put(run, w, HEAD_BYTES + 2 * (noted.from - 1), table.concat(noted)) end
   end
   sort(dirty)
   for i = 1, #dirty do
     local r = dirty[i]
-    local at = HEAD_BYTES + (r.ordinal - 1) * ROW_BYTES
-    if count > 0 and at > to then
-      if at <= #run.bytes and at - to <= MAX_GAP then
-        count = count + 1
-        parts[count] = string.sub(run.bytes, to + 1, at)
-      else
-        redis.call('SETRANGE', run.key, from, table.concat(parts))
-        parts, count = {}, 0
-      end
-    end
-    if count == 0 then from = at end
-    count = count + 1
-    parts[count], to, r.dirty = node_row.pack(r), at + ROW_BYTES, nil
+    r.dirty = nil
+    put(run, w, run.first + (r.ordinal - 1) * ROW_BYTES, node_row.pack(r))
     if r.phase * 16 + r.elig ~= r.was then
       changed = changed or {}
       changed[#changed + 1] = r
     end
   end
   if changed then row.on_counted(run, changed) end
-  if count == 0 then return end
-  redis.call('SETRANGE', run.key, from, table.concat(parts))
+  if not w[1] then return end
+  redis.call('SETRANGE', run.key, w.from, table.concat(w))
   run.dirty = {}
 end
 
@@ -473,7 +499,7 @@ end
 
 -- Discards a run that is removed: its changes are no longer written.
 function row.drop(run)
-  run.dirty, run.head_dirty, run.more_writes = {}, nil, nil
+  run.dirty, run.head_dirty, run.more_writes, run.noted = {}, nil, nil, nil
   runs[run.id] = false
   rows, by_key = {}, {}
 end

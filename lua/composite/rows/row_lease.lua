@@ -1,7 +1,7 @@
 -- Leases a node for its first attempt with its graph and the record of its run alone: one that a completion makes ready, to the
 -- completing worker, or one that a claim finds in its lane.
 
-local NOTHING = {}
+local NOTHING, EVENTS = {}, run_head.EVENTS_AT - 1
 
 -- Marks an execution as a node of a run.
 local OF_RUN = { managed = '1' }
@@ -104,18 +104,18 @@ local function terms_of_claim(c, request)
 end
 
 -- Returns the data with which a claim may lease an execution that waits in a lane: the record of its run, its node, and the first
--- bytes of the run. The worker knows its activity, no budget is used up, and limits have room. Returns nil for another execution,
+-- bytes of the run, the ordinal, and the number of its events. The worker knows its activity, no budget is used up, and limits have room. Returns nil for another execution,
 -- and for one of a large run, because a claim may take so many of them that it is better to write them together.
 local function find_ready(c, request, execution_id)
   if string.byte(execution_id, -22) ~= 56 then return nil end
   local flow_id, ordinal = string.sub(execution_id, -36, -5) .. '0000', tonumber(string.sub(execution_id, -4), 16) or 0
   if ordinal < 1 or row.is_loaded(flow_id) then return nil end
-  local flow, bytes, _, node = run_rows.plain(c, flow_id, ordinal)
+  local flow, bytes, _, node, events = run_rows.plain(c, flow_id, ordinal)
   if not node or not flow.is_small or not node.plain or node.lane_id ~= request.lane then return nil end
   if node.known_to ~= request.kinds and not is_known(request, node) then return nil end
   if not row_bytes.is_ready(bytes, node.place) or flow.budget_ids and budget_gate.closed(c, flow) then return nil end
   if node.limits and not limit_admission.take_room(request, node.limits) then return nil end
-  return flow, node, bytes, ordinal
+  return flow, node, bytes, ordinal, events
 end
 
 -- Leases an execution of a plain run that waits in a lane for its first attempt, as the n-th of a claim, and returns its
@@ -123,18 +123,24 @@ end
 -- and writes them at once, so it does not handle runs that the call has loaded, nor executions that pauses may hold back.
 function row_lease.claim(c, request, execution_id, n)
   if (c.root or c).pauses then return nil end
-  local flow, node, bytes, ordinal = find_ready(c, request, execution_id)
+  local flow, node, bytes, ordinal, events = find_ready(c, request, execution_id)
   if not flow then return nil end
   local terms = c.claim_terms
   if not terms or terms.request ~= request then terms = terms_of_claim(c, request) end
   local lease_id, ahead = claim_request.lease_id(c, request, n), node.limits
-  redis.call('SETRANGE', flow.nodes_key, node.place_text, row_bytes.leased(terms.rows, lease_id, ahead))
+  local leased = row_bytes.leased(terms.rows, lease_id, ahead)
+  if flow.logged then
+    row_log.write(flow, bytes, nil, nil, node, leased)
+    local line = node.line_started or row_lease.line_of(node, 'started', 'line_started')
+    event_log.push(c, flow.id, flow.events_key, c.now_text .. line .. request.logged_instance)
+  else
+    row_log.write(flow, bytes, EVENTS, row_log.extend(flow, bytes, events, node.started, 0), node, leased)
+    event_log.touch(c, flow.id)
+  end
   lane_counts.add(c.at, flow, ordinal, node.lane_id, 1, 0)
   order.leave_index(c, request.lane, execution_id, terms.eligible, flow.fair_key or order.is_fair(c, request.lane) and '' or nil)
   call.enter(c, terms.index, execution_id, terms.expires)
   if node.attempt_timeout then leasing.arm_timeout(c, execution_id, node) end
-  event_log.push(c, flow.id, flow.events_key,
-    c.now_text .. (node.line_started or row_lease.line_of(node, 'started', 'line_started')) .. request.logged_instance)
   wake.taken(c, request.lane, OF_RUN)
   local inputs, complete = inputs_of(c, flow, node)
   return row_claimed.describe(c, flow, execution_id, lease_id, terms.expires_text,

@@ -56,6 +56,7 @@ local function read_plain(c, flow_id, identity, flags, count)
     graph = graph_store.of_call(c, graph_hash), graph_hash = graph_hash, count = count, is_small = count <= row.SMALL_RUN,
     has_input = row.has_input(flags),
     nodes_key = key.flow_nodes(c, flow_id), results_key = key.flow_results(c, flow_id), events_key = key.flow_events(c, flow_id), about = nil,
+    logged = nil,
   }
   keep(flow_id, flow)
   return flow
@@ -73,6 +74,7 @@ function run_rows.created(c, r, A, run, deadline_at)
     graph = r.known_graph, graph_hash = r.graph, count = r.count, is_small = r.count <= row.SMALL_RUN,
     has_input = row.has_input(r.flags),
     nodes_key = r.key, results_key = key.flow_results(c, r.id), events_key = key.flow_events(c, r.id), about = nil,
+    logged = nil,
   })
 end
 
@@ -84,17 +86,20 @@ function run_rows.plain_flow(run, c, flow_id)
   return read_plain(c, flow_id, struct.pack(IDENTITY, run.created, run.graph), run.flags, run.count)
 end
 
+local LAST_OF_FIRST_READ, LOGGED = row.LAST_OF_FIRST_READ, row.LOGGED
+
 -- Number of rows after a node's row that are read with it before its successors are known.
 local MORE_ROWS = 1
 
 -- Returns the last byte to read of a run together with its header, to include the rows of a node and of its successors: only if
 -- they are near the beginning.
 local function last_to_read(flow, node, ordinal)
+  if not flow then return LAST_OF_FIRST_READ end
   local successors = node and graph_store.successors(flow.graph, node)
   local last = successors and successors.last or ordinal + MORE_ROWS
   if successors and successors.count == 0 and flow.is_small then last = flow.count end
-  local to = row.place(last + 1) - 1
-  if to > row.LAST_OF_FIRST_READ then to = row.place(ordinal + 1) - 1 end
+  local to = row.place(flow.count, last + 1) - 1
+  if to > row.LAST_OF_FIRST_READ then to = row.place(flow.count, ordinal + 1) - 1 end
   if to > row.LAST_OF_FIRST_READ then to = HEAD_BYTES - 1 end
   to = number.text(to)
   if node then node.read_to = to end
@@ -102,7 +107,8 @@ local function last_to_read(flow, node, ordinal)
 end
 
 -- Returns the record of a plain run that the call has not loaded, the first bytes of its rows, how many of its nodes are open,
--- except for small runs, and the node; nil for another run. The node is nil when the graph is missing. The bytes include the row
+-- except for small runs, the node, and the number of its events; nil for another run. The field `logged` of the record is set when
+-- its events are in the event log. The node is nil when the graph is missing. The bytes include the row
 -- of the node unless many are before it, and usually the rows of its successors; for a small run, all rows if the node has no
 -- successors. For a run of one node, they include an input after its row, too.
 function run_rows.plain(c, flow_id, ordinal)
@@ -112,13 +118,14 @@ function run_rows.plain(c, flow_id, ordinal)
   local to = flow and flow.count == 1 and row_inputs.LAST_OF_ONE or node and node.read_to or last_to_read(flow, node, ordinal)
   local bytes = redis.call('GETRANGE', flow and flow.nodes_key or key.flow_nodes(c, flow_id), '0', to)
   if #bytes < HEAD_BYTES then return nil end
-  local count, flags, open, identity = struct.unpack(STATE, bytes, STATE_AT)
+  local count, identity, flags, open, events = struct.unpack(STATE, bytes, STATE_AT)
   if flags % (2 * PLAIN) ~= PLAIN then return nil end
   if not flow or flow.identity ~= identity then
     flow, node = read_plain(c, flow_id, identity, flags, count), nil
     if not flow then return nil end
   end
-  return flow, bytes, open, node or graph_store.find_node(flow.graph, ordinal)
+  flow.logged = events == LOGGED
+  return flow, bytes, open, node or graph_store.find_node(flow.graph, ordinal), events
 end
 
 function run_rows.note_unusual(run)
