@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "366-0d84b1e444953984"
+const build = "367-54607341c2aa3f5b"

@@ -17,7 +17,8 @@ run_head.OPEN_FORMAT = '<I4'
 run_head.EVENTS_AT = 47
 run_head.EVENTS_FORMAT = '<H'
 run_head.STATE = '<Hc38BI4H'
-run_head.STANDING = '<BI4'
+run_head.STANDING = '<BI4H'
+run_head.END = '<BI4'
 run_head.IDENTITY = '<I6c32'
 
 function run_head.read(bytes, from)

@@ -24,7 +24,8 @@
 -- @column   open      long      number of nodes that have not ended; not kept up to date in small plain runs
 -- @column   events    short     number of the events so far; 65535 when they are in the event log
 -- @piece    state     count created..graph flags open events
--- @piece    standing  flags open
+-- @piece    standing  flags open events
+-- @piece    end       flags open
 -- @piece    identity  created graph
 
 -- @row      node_row  The row of a node
@@ -301,12 +302,13 @@ function row.created_text(run)
   return run.created_text
 end
 
--- Ordinals up to 256, as the ids of executions contain them.
+-- Ordinals up to 256, as the ids of executions contain them, and the reverse.
 local ORDINALS = {}
+row.ORDINAL_OF = {}
 
 local function ordinal_text(ordinal)
   local text = string.format('%04x', ordinal)
-  if ordinal <= 256 then ORDINALS[ordinal] = text end
+  if ordinal <= 256 then ORDINALS[ordinal], row.ORDINAL_OF[text] = text, ordinal end
   return text
 end
 
