@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "367-54607341c2aa3f5b"
+const build = "368-bb5b81e3d6a07d00"

@@ -170,10 +170,13 @@ function event_log.add_for(c, core, event, attempt, detail)
   event_log.add(c, core.flow_id, event, core.node or core.execution_id, attempt, detail)
 end
 
+-- @hook Records the start or the success of a node, so that it follows from the rows of its run. Returns false when it does not.
+function event_log.in_row(c, r, event, attempt) return false end
+
 -- Logs the start of a node, with its worker as the detail, or its success, unless it follows from the rows of its run.
 function event_log.note(c, execution_id, core, event, attempt, detail)
-  local s, at = store.of_flow(c, core.flow_id)
-  if event == 'success' and is_set(detail) or not s.note_event(at, c, execution_id, event, attempt) then
+  local r = core.row or store.row(key.exec_core(c, execution_id))
+  if not r or event == 'success' and is_set(detail) or not event_log.in_row(c, r, event, attempt) then
     event_log.add_for(c, core, event, attempt, detail)
   end
 end
@@ -181,7 +184,7 @@ end
 -- Does the same for the success of a flow.
 function event_log.note_success(c, flow_id)
   local s, at = store.of_flow(c, flow_id)
-  if not s.note_event(at, c, '', 'flow_success', '') then event_log.add(c, flow_id, 'flow_success') end
+  if not s.note_success(at, c) then event_log.add(c, flow_id, 'flow_success') end
 end
 
 -- Writes the events that the call has logged for a flow so far, for callers that change the list itself. Returns the number of

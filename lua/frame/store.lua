@@ -79,8 +79,8 @@
 --          nil for others. It has no joins and no children, and is not paused.
 -- @call    note_unusual(at)                Records that the flow has a field that a plain run does not have.
 -- @call    note_extended(at)               Records that it gets members or edges in addition to its graph.
--- @call    note_event(at, c, execution_id, event, attempt)  Records the start or the success of a node, or the success of the
---          flow, where the events of the flow follow from its rows. Returns whether it does, so that it is not logged.
+-- @call    note_success(at, c)             Records the success of the flow where its events follow from its rows. Returns whether
+--          it does, so that it is not logged.
 -- @call    write_out(at, c)                Writes the events that follow from rows into the event log, before the first one that
 --          does not. Returns whether the call has created the flow.
 -- @call    count_noted(at)                 The number of the events that follow from rows; nil when they are in the event log.

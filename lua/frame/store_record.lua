@@ -161,7 +161,7 @@ store_record.add_nodes, store_record.plain_flow = nothing, none
 
 store_record.note_unusual, store_record.note_extended = nothing, nothing
 
-store_record.note_event, store_record.write_out = nothing, nothing
+store_record.note_success, store_record.write_out = nothing, nothing
 
 store_record.count_noted, store_record.read_noted, store_record.read_noted_of = none, none, none
 

@@ -152,6 +152,7 @@ func (x *twoLogs) step() bool {
 		x.complete(active)
 	default:
 		for _, g := range x.sides() {
+			g.drain(1000) // edges that a call had no room for
 			g.claim()
 		}
 		return len(x.rows.leases) > 0

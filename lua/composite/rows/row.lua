@@ -415,45 +415,53 @@ local function pack_head(run)
   return run_head.pack(run)
 end
 
--- Adds a text, whose place is after `at` bytes, to the texts `w` that are written together. It first writes them when it is far
--- from the last one.
-local function put(run, w, at, text)
-  if w.to and at > w.to then
-    if at <= #run.bytes and at - w.to <= MAX_GAP then
-      w[#w + 1] = string.sub(run.bytes, w.to + 1, at)
-    else
-      redis.call('SETRANGE', run.key, w.from, table.concat(w))
-      for i = #w, 1, -1 do w[i] = nil end
-    end
+-- Adds the header to the texts that are written together, and after it the course of a small run up to the further events
+-- `noted`. The header and the events of a large run are written at once. Returns how many texts there are, and where they end.
+local function add_head(run, noted, parts)
+  run.head_dirty, run.noted = nil, nil
+  local head = pack_head(run)
+  if not noted or run.count == 1 then
+    parts[1] = head
+    return 1, HEAD_BYTES
   end
-  if not w[1] then w.from = at end
-  w[#w + 1], w.to = text, at + #text
+  local at, further = HEAD_BYTES + 2 * (noted.from - 1), table.concat(noted)
+  if run.count <= SMALL_RUN then
+    parts[1] = head .. string.sub(run.bytes, HEAD_BYTES + 1, at) .. further
+    return 1, at + #further
+  end
+  redis.call('SETRANGE', run.key, 0, head)
+  redis.call('SETRANGE', run.key, at, further)
+  return 0, 0
 end
 
 -- Writes the header, the further events of the course, and the changed rows, with one command where they are close to each other.
 local function write_rows(run)
-  local dirty, noted, changed, w = run.dirty, run.noted, nil, { nil, nil, nil, nil, from = nil, to = nil }
-  if run.head_dirty then
-    run.head_dirty = nil
-    put(run, w, 0, pack_head(run))
-  end
-  if noted then
-    run.noted = nil
-    if run.count > 1 then put(run, w, HEAD_BYTES + 2 * (noted.from - 1), table.concat(noted)) end
-  end
+  local dirty, changed, parts, count, from, to = run.dirty, nil, {}, 0, '0', 0
+  if run.head_dirty then count, to = add_head(run, run.noted, parts) end
   sort(dirty)
   for i = 1, #dirty do
     local r = dirty[i]
-    r.dirty = nil
-    put(run, w, run.first + (r.ordinal - 1) * ROW_BYTES, node_row.pack(r))
+    local at = run.first + (r.ordinal - 1) * ROW_BYTES
+    if count > 0 and at > to then
+      if at <= #run.bytes and at - to <= MAX_GAP then
+        count = count + 1
+        parts[count] = string.sub(run.bytes, to + 1, at)
+      else
+        redis.call('SETRANGE', run.key, from, table.concat(parts))
+        parts, count = {}, 0
+      end
+    end
+    if count == 0 then from = at end
+    count = count + 1
+    parts[count], to, r.dirty = node_row.pack(r), at + ROW_BYTES, nil
     if r.phase * 16 + r.elig ~= r.was then
       changed = changed or {}
       changed[#changed + 1] = r
     end
   end
   if changed then row.on_counted(run, changed) end
-  if not w[1] then return end
-  redis.call('SETRANGE', run.key, w.from, table.concat(w))
+  if count == 0 then return end
+  redis.call('SETRANGE', run.key, from, table.concat(parts))
   run.dirty = {}
 end
 

@@ -3,34 +3,31 @@
 -- have: 0 is the submission, the events of the course follow, and then the success of the run. The first event of another kind
 -- writes all of them into the event log, with the same ids, and from then on each event is logged there.
 
-local HEAD_BYTES, ROW_BYTES, HAPPENED = run_head.BYTES, node_row.BYTES, node_row.HAPPENED
+local HEAD_BYTES, ROW_BYTES, HAPPENED, EVENTS = run_head.BYTES, node_row.BYTES, node_row.HAPPENED, run_head.EVENTS_AT - 1
 -- Bytes of a row before its start, worker and end, and the number of their bytes.
 local STARTED, HAPPENED_BYTES = node_row.STARTED_AT - 1, node_row.CHANGED_AT - node_row.STARTED_AT
 
--- Adds the start or the success of a node to the course of a run, in memory.
-local function add(run, event, worker)
+-- Records the start or the success of a node in the course of its run. Returns whether it does: see event_log.in_row.
+function row_log.note(c, r, event, attempt)
+  local run = r.run
+  local events = run.events
+  if events == row.LOGGED or attempt ~= '0' or r.started == 0 or r.total ~= 1 then return false end
   local noted = run.noted
   if not noted then
-    noted = { from = run.events, workers = {} }
+    noted = { from = events, workers = {} }
     run.noted = noted
   end
-  noted[#noted + 1], noted.workers[#noted + 1] = event, worker
-  run.events = run.events + 1
+  local n, node = #noted + 1, graph_store.of_row(r)
+  noted[n], noted.workers[n] = event == 'started' and node.started or node.succeeded, r.worker
+  run.events, run.head_dirty = events + 1, true
+  if not run.is_new then event_log.touch(c, run.id) end
+  return true
 end
 
--- Records an event in the course of its run: see store.lua.
-function row_log.note(run, c, execution_id, event, attempt)
-  if run.events == row.LOGGED then return false end
-  if event == 'flow_success' then
-    -- Its time is the time of the last success.
-    if not run.noted or run.events ~= 2 * run.count + 1 then return false end
-    run.events = run.events + 1
-  else
-    local r = attempt == '0' and row.at(run, row.ordinal(execution_id))
-    if not r or r.started == 0 or r.total ~= 1 then return false end
-    if event == 'started' then add(run, row.started(r.ordinal), r.worker) else add(run, row.succeeded(r.ordinal), r.worker) end
-  end
-  row.touch_run(run)
+-- Records the success of a run: see store.lua. Its time is the time of the last success.
+function row_log.note_success(run, c)
+  if run.events ~= 2 * run.count + 1 or not run.noted then return false end
+  run.events, run.head_dirty = run.events + 1, true
   if not run.is_new then event_log.touch(c, run.id) end
   return true
 end
@@ -58,13 +55,20 @@ local function name_of(run, ordinal)
   return node and node.name or row.execution_id(run, ordinal)
 end
 
+-- Numbers of events, packed.
+local COUNTS, MAX_COUNTS = {}, 64
+
+local function packed(events)
+  local text = struct.pack(run_head.EVENTS_FORMAT, events)
+  if events <= MAX_COUNTS then COUNTS[events] = text end
+  return text
+end
+
 -- Returns the last bytes of the header of a plain run, from the number of its events on, with further events: `noted`, as the
 -- course contains them, and `others` that it does not contain. In a small run, of which `bytes` are the beginning, the course up to
 -- the last of them follows; in a large one it is written at once.
 function row_log.extend(flow, bytes, events, noted, others)
-  local head = struct.pack(run_head.EVENTS_FORMAT, events + #noted / 2 + others)
-  if flow.count == 1 then return head end
-  local at = HEAD_BYTES + 2 * (events - 1)
+  local at, head = HEAD_BYTES + 2 * events - 2, packed(events + #noted / 2 + others)
   if flow.is_small then return head .. string.sub(bytes, HEAD_BYTES + 1, at) .. noted end
   redis.call('SETRANGE', flow.nodes_key, at, noted)
   return head
@@ -73,18 +77,32 @@ end
 -- Maximum number of bytes between two changes that are written again unchanged: that takes less time than another command.
 local MAX_GAP = 256
 
--- Writes adjacent rows, beginning with the row of `node`, and `head` after `at` bytes, if it is not nil. `bytes`: the beginning of the
--- run, with an old course where the run is large.
+-- Writes adjacent rows, beginning with the row of `node`, and `head` after `at` bytes. `bytes`: the beginning of the run, with an old
+-- course where the run is large.
 function row_log.write(flow, bytes, at, head, node, rows)
-  if not head then
-    redis.call('SETRANGE', flow.nodes_key, node.place_text, rows)
-    return
-  end
   local behind, place = at + #head, node.place
-  if flow.is_small and place <= #bytes and place - behind <= MAX_GAP then
+  if flow.is_small and place - behind <= MAX_GAP then
     redis.call('SETRANGE', flow.nodes_key, at, head .. string.sub(bytes, behind + 1, place) .. rows)
   else
     redis.call('SETRANGE', flow.nodes_key, at, head)
+    redis.call('SETRANGE', flow.nodes_key, node.place_text, rows)
+  end
+end
+
+-- Writes adjacent rows of a small run with further events of its course, `noted`, and nothing else in the header.
+function row_log.write_small(flow, bytes, events, noted, node, rows)
+  local at, place, count = HEAD_BYTES + 2 * events - 2, node.place, events + #noted / 2
+  local head = COUNTS[count] or packed(count)
+  if flow.count == 1 then
+    redis.call('SETRANGE', flow.nodes_key, EVENTS, head .. rows)
+    return
+  end
+  head = head .. string.sub(bytes, HEAD_BYTES + 1, at) .. noted
+  at = at + #noted
+  if place - at <= MAX_GAP then
+    redis.call('SETRANGE', flow.nodes_key, EVENTS, head .. string.sub(bytes, at + 1, place) .. rows)
+  else
+    redis.call('SETRANGE', flow.nodes_key, EVENTS, head)
     redis.call('SETRANGE', flow.nodes_key, node.place_text, rows)
   end
 end

@@ -5,8 +5,8 @@
 local known = run_rows.known
 local HEAD_BYTES, ROW_BYTES, PLAIN = run_head.BYTES, node_row.BYTES, run_head.PLAIN
 local STATE, STATE_AT, HELD = run_head.STATE, run_head.COUNT_AT, node_row.HELD
--- Bytes of the header before the flags, the number of open nodes, and the number of events, which are the end of the header.
-local FLAGS, OPEN, EVENTS = run_head.FLAGS_AT - 1, run_head.OPEN_AT - 1, run_head.EVENTS_AT - 1
+-- Bytes of the header before the flags and the number of open nodes, after which only the number of events follows.
+local FLAGS, OPEN = run_head.FLAGS_AT - 1, run_head.OPEN_AT - 1
 local LEASE, LOGGED = node_row.LEASE_AT - 1, row.LOGGED
 local COUNTED_ACTIVE, COUNTED_WAITING = row.COUNTED_ACTIVE, row.COUNTED_WAITING
 
@@ -124,19 +124,21 @@ local function write_only(run, bytes, flags, done, result)
   end
 end
 
--- Returns how many bytes of the header come before those that a success changes, and these; nil for none. `log`: the events of the
--- success, unless they are logged. `open`: how many nodes were open.
-local function head_of(run, bytes, flags, open, events, log)
-  local at, head = EVENTS, ''
+-- Writes the row of a node that has succeeded, and rows after it, with the header, in other cases than row_log.write_small. `log`:
+-- the events, unless they are logged. `open`: how many nodes were open.
+local function write_other(run, bytes, flags, open, events, log, node, rows)
+  local at, head = OPEN, nil
   if open == 1 then
     at, head = FLAGS, struct.pack(run_head.END, flags - PLAIN, 0)
   elseif not run.is_small then
-    at, head = OPEN, struct.pack(run_head.OPEN_FORMAT, open - 1)
-  elseif run.logged then
-    return at, nil
+    head = struct.pack(run_head.OPEN_FORMAT, open - 1)
   end
-  if run.logged then return at, head end
-  return at, head .. row_log.extend(run, bytes, events, log, open == 1 and 1 or 0)
+  if not head then
+    redis.call('SETRANGE', run.nodes_key, node.place_text, rows)
+  else
+    if not run.logged then head = head .. row_log.extend(run, bytes, events, log, open == 1 and 1 or 0) end
+    row_log.write(run, bytes, at, head, node, rows)
+  end
 end
 
 -- Ends a node of a run with others: writes its row, its result, and the rows of its successors. `log`: its event, as resolve_edge
@@ -155,8 +157,11 @@ local function write_one(x, here, run, node, successors, bytes, flags, open, don
   elseif count > 1 then
     log = log .. resolve_edges(x, here, run, successors, stem, result)
   end
-  local at, head = head_of(run, bytes, flags, open, events, log)
-  row_log.write(run, bytes, at, head, node, done)
+  if run.is_small and open ~= 1 and not run.logged then
+    row_log.write_small(run, bytes, events, log, node, done)
+  else
+    write_other(run, bytes, flags, open, events, log, node, done)
+  end
   return log
 end
 

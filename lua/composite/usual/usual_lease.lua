@@ -1,7 +1,7 @@
 -- Leases a node for its first attempt with its graph and the record of its run alone: one that a completion makes ready, to the
 -- completing worker, or one that waits in the lane.
 
-local known, NOTHING, EVENTS = run_rows.known, {}, run_head.EVENTS_AT - 1
+local known, NOTHING = run_rows.known, {}
 
 -- Marks an execution as a node of a run.
 local OF_RUN = { managed = '1' }
@@ -103,7 +103,7 @@ function usual_lease.take(x, execution_id)
     event_log.push(c, run.id, run.events_key,
       c.now_text .. (node.line_started or usual_lease.line_of(node, 'started', 'line_started')) .. x.logged_instance)
   else
-    row_log.write(run, bytes, EVENTS, row_log.extend(run, bytes, events, node.started, 0), node, leased)
+    row_log.write_small(run, bytes, events, node.started, node, leased)
     event_log.touch(c, run.id)
   end
   if here.lane == node.lane_id then
