@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "368-bb5b81e3d6a07d00"
+const build = "370-f79f02c34712dfea"

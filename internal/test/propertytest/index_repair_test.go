@@ -302,9 +302,9 @@ func damages() [][]damage {
 		},
 		{
 			{"HSET $flow:edgegroup:$joined failed 1", "edge_groups"},
-			{"SETRANGE $flow:nodes 4 M", "flow_counts"},
+			{"SETRANGE $flow:nodes 42 M", "flow_counts"},
 			{"HSET $flow:core nodes_failed 1", "flow_counts"},
-			{"SETRANGE $over:nodes 4 M;HSET $over:core nodes_cancelled 1", "flow_counts"},
+			{"SETRANGE $over:nodes 42 M;HSET $over:core nodes_cancelled 1", "flow_counts"},
 		},
 	}
 }

@@ -117,7 +117,7 @@ function run_rows.find_plain(c, stem)
   if string.byte(stem, -18) ~= 56 then return nil end
   local flow_id = string.sub(stem, -32) .. '0000'
   local bytes = redis.call('GETRANGE', key.flow_nodes(c, flow_id), '0', HEAD_BYTES - 1)
-  if #bytes < HEAD_BYTES then return nil end
+  if #bytes < HEAD_BYTES or string.byte(bytes) ~= run_head.FORM then return nil end
   local count, identity, flags = struct.unpack(STATE, bytes, STATE_AT)
   if flags % (2 * PLAIN) < PLAIN then return nil end
   return read_plain(c, stem, flow_id, identity, flags, count)
