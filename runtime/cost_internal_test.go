@@ -3,6 +3,8 @@ package runtime
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,6 +28,11 @@ type readyCalls struct {
 
 func (readyCalls) Complete(context.Context, enginerpc.CompleteCall) (enginerpc.CompleteReply, error) {
 	return enginerpc.CompleteReply{Status: enginerpc.StatusOK}, nil
+}
+
+func (readyCalls) Work(_ context.Context, call enginerpc.WorkCall) (enginerpc.WorkReply, error) {
+	outcomes := slices.Repeat([]string{string(enginerpc.StatusOK)}, len(call.Completions))
+	return enginerpc.WorkReply{Status: enginerpc.StatusOK, Outcomes: strings.Join(outcomes, " ")}, nil
 }
 
 // Submit ends each run at once, with its input as the result.
@@ -68,12 +75,12 @@ func newCostBench(tb testing.TB) *costBench {
 	client, err := NewClient(e)
 	require.NoError(tb, err)
 	tb.Cleanup(client.Close)
-	_, err = client.submitter.Completions.Wait(ctx, "any", keyspace.Partition{Family: keyspace.FlowFamily})
+	_, err = client.submitter.Completions.Wait(ctx, "any")
 	require.NoError(tb, err) // from here on the client receives messages
 	library, err := e.session.Library("cost")
 	require.NoError(tb, err)
 	e.session.Backend = readyCalls{library, client.submitter.Completions}
-	client.submitter.Starts = submit.NewStarter(e.session)
+	client.submitter.Starts = submit.NewStarter(e.session, client.submitter.Completions)
 
 	w, err := NewWorker(e, WorkerConfig{})
 	require.NoError(tb, err)

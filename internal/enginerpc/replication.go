@@ -64,13 +64,13 @@ var functionsByClass = map[replicationClass]string{
 		"ffx2_withdraw_flow ffx2_write_schedule",
 	shouldReplicate: "ffx2_complete ffx2_work ffx2_fail ffx2_release ffx2_suspend ffx2_await_child " +
 		"ffx2_end_stopped ffx2_skip ffx2_continue_as_new ffx2_record_step ffx2_open_waitpoint ffx2_link_child ffx2_ask_child " +
-		"ffx2_put_graph ffx2_use_budget",
+		"ffx2_put_graph ffx2_use_budget ffx2_count_usage",
 	needNotReplicate: "ff_version ffx2_hold_failure_hook ff_claim_execution ff_claim_resumed_execution " +
 		"ff_reclaim_execution " +
 		"ff_issue_claim_grant ff_issue_reclaim_grant ff_renew_lease ff_update_progress " +
 		"ff_mark_lease_expired_if_due ffx2_claim ffx2_claim_granted ffx2_grant_next ffx2_renew " +
 		"ffx2_announce ffx2_report_worker ffx2_put_live_value ffx2_admit ffx2_verify_admissions " +
-		"ffx2_leased_ahead ffx2_hold_places ffx2_drop_admissions ffx2_exchange ffx2_quotas ffx2_tick " +
+		"ffx2_leased_ahead ffx2_hold_places ffx2_drop_admissions ffx2_exchange ffx2_quotas ffx2_tick ffx2_watch_run " +
 		"ffx2_keep ffx2_end_leases ffx2_trim ffx2_budget_tick ffx2_budget_done ffx2_quota_tick " +
 		"ffx2_note_breach ffx2_project_flows ffx2_count_members ffx2_open_feed ffx2_child_ended " +
 		"ffx2_end_errand ffx2_forget_fires ffx2_take_bulk_job ffx2_save_bulk_job ffx2_reconcile " +

@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "370-f79f02c34712dfea"
+const build = "372-a5d4ae9dfb2b4d99"

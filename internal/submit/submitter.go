@@ -8,6 +8,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
@@ -31,8 +32,9 @@ type Submitter struct {
 // NewSubmitter returns a submitter, which must be closed before the session. It subscribes to nothing before the first
 // wait.
 func NewSubmitter(s *engine.Session) *Submitter {
+	completions := newCompletionListener(s)
 	return &Submitter{
-		session: s, RunIDs: newRunIDAllocator(s), Completions: newCompletionListener(s), Starts: NewStarter(s),
+		session: s, RunIDs: newRunIDAllocator(s), Completions: completions, Starts: NewStarter(s, completions),
 	}
 }
 
@@ -59,11 +61,7 @@ func (s *Submitter) WhileOpen(ctx context.Context) (context.Context, context.Can
 // Submitting the same plan again is safe. If the former run of that id is being purged, Submit completes the purge
 // first.
 func (s *Submitter) Submit(ctx context.Context, plan *RunPlan) (existed bool, err error) {
-	telemetry := s.session.Telemetry
-	ctx, span := telemetry.Tracer.Start(ctx, "flowfabric.start "+plan.Flow, telemetry.Producer,
-		trace.WithAttributes(attribute.String("flowfabric.flow", plan.Flow),
-			attribute.String("flowfabric.run", plan.Run),
-			attribute.String("flowfabric.flow_id", string(plan.FlowID))))
+	ctx, span := s.startSpan(ctx, plan)
 	begun := time.Now()
 	defer func() {
 		observe.EndSpan(span, err)
@@ -73,7 +71,7 @@ func (s *Submitter) Submit(ctx context.Context, plan *RunPlan) (existed bool, er
 		return false, submitError(plan, err)
 	}
 	s.Completions.listenFor(ctx, plan)
-	tracking := s.Completions.track(plan.FlowID, plan.Partition)
+	tracking := s.Completions.track(plan.FlowID)
 	defer func() { s.Completions.settle(plan.FlowID, tracking, !existed && err == nil) }()
 	if err = s.checkBudgets(ctx, plan); err != nil {
 		return false, err
@@ -90,6 +88,18 @@ func (s *Submitter) Submit(ctx context.Context, plan *RunPlan) (existed bool, er
 		existed, err = s.settleConflict(ctx, plan, err)
 	}
 	return existed, err
+}
+
+// startSpan starts the span of a submission.
+func (s *Submitter) startSpan(ctx context.Context, plan *RunPlan) (context.Context, trace.Span) {
+	telemetry := s.session.Telemetry
+	if !telemetry.Traces() {
+		return ctx, noop.Span{}
+	}
+	return telemetry.Tracer.Start(ctx, "flowfabric.start "+plan.Flow, telemetry.Producer,
+		trace.WithAttributes(attribute.String("flowfabric.flow", plan.Flow),
+			attribute.String("flowfabric.run", plan.Run),
+			attribute.String("flowfabric.flow_id", string(plan.FlowID))))
 }
 
 // carry encodes the trace context and the propagated values of a run, which come from its plan if set, otherwise from

@@ -85,7 +85,7 @@
 --          does not. Returns whether the call has created the flow.
 -- @call    count_noted(at)                 The number of the events that follow from rows; nil when they are in the event log.
 -- @call    read_noted(at, c, from, limit)  These events from a position on, at most `limit`: id, time, kind, node, attempt, detail.
--- @call    read_noted_of(at, c, node)      Those of one node, the latest first; of the flow itself for "".
+-- @call    read_noted_of(at, c, node)      The events of one node among them, the latest first; of the flow itself for "".
 -- @call    add_open(at, flow_key, by)      Changes the number of open members. Returns the new number.
 -- @call    result_execution(at)            The execution whose result becomes the run's result; nil when the graph names none.
 

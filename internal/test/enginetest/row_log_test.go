@@ -20,7 +20,7 @@ import (
 )
 
 // TestEventsFollowFromRows takes two runs of one random graph through the same steps. The events of the first run
-// follow from its rows until an unusual step; those of the second one are logged from the beginning. Both have the same
+// follow from its rows until an unusual step; the second one has its events logged from the beginning. Both have the same
 // events in the same order, and an event that was read once keeps its id and its place. FLOWFABRIC_SEED repeats a
 // graph.
 func TestEventsFollowFromRows(t *testing.T) {
@@ -47,7 +47,7 @@ func TestEventsFollowFromRows(t *testing.T) {
 		b, clock := enginetest.WithClock(t)
 		trials(t, b, clock.Jump)
 	})
-	t.Run("clock stands", func(t *testing.T) {
+	t.Run("clock stopped", func(t *testing.T) {
 		t.Parallel()
 		trials(t, enginetest.WithStoppedClock(t), func(time.Duration) {})
 	})
@@ -138,7 +138,7 @@ func (g *graph) logAll() {
 	require.NoError(g.t, client.Do(g.ctx, log).Error())
 }
 
-// step performs one step on both runs. It reports whether a node could still make one.
+// step performs one step on both runs. It reports whether nodes are leased after it.
 func (x *twoLogs) step() bool {
 	active := slices.Sorted(maps.Keys(x.rows.leases))
 	require.Equal(x.t, active, slices.Sorted(maps.Keys(x.logged.leases)), "the leased executions")
@@ -175,7 +175,7 @@ func (x *twoLogs) complete(active []string) {
 	}
 }
 
-// unusual performs a step that rows do not tell.
+// unusual performs a step that does not follow from rows.
 func (x *twoLogs) unusual(active []string) {
 	node := ""
 	if len(active) > 0 {

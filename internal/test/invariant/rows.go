@@ -47,6 +47,7 @@ type runHead struct {
 	definition *graph // nil when the graph is missing
 	extended   bool   // members or edges were added after the submission
 	replayed   bool   // an edge may be resolved again
+	watched    bool   // other processes have waited for its end
 }
 
 // row is one node of a run.
@@ -73,6 +74,7 @@ func readRows(key, text string) (*runHead, string) {
 	stored := rowread.ReadRunHead(b)
 	h := &runHead{
 		key: key, count: stored.Count, flags: stored.Flags, open: int(stored.Open), created: stored.Created, graph: stored.Graph,
+		watched: stored.Watched != 0,
 	}
 	h.extended, h.replayed = h.flags&rowread.RunHeadExtended != 0, h.flags&rowread.RunHeadReplayed != 0
 	h.isLogged = stored.Events == rowread.Logged

@@ -7,7 +7,7 @@ import (
 )
 
 // RunHeadBytes is the length of a RunHead.
-const RunHeadBytes = 48
+const RunHeadBytes = 57
 
 // RunHeadForm is the value of this column.
 const RunHeadForm = 2
@@ -35,6 +35,10 @@ const (
 type RunHead struct {
 	// Form: form of the string
 	Form int
+	// Origin: origin of the process that started the run and receives its end; 8 times `-` is none
+	Origin string
+	// Watched: 1 if other processes have waited for its end
+	Watched int
 	// Count: number of nodes
 	Count int
 	// Created: creation of the run
@@ -52,30 +56,36 @@ type RunHead struct {
 // RunHeadColumns has where columns are: how many bytes come before one, and how many it has.
 var RunHeadColumns = map[string][2]int{
 	"form":    {0, 1},
-	"count":   {1, 2},
-	"created": {3, 6},
-	"graph":   {9, 32},
-	"flags":   {41, 1},
-	"open":    {42, 4},
-	"events":  {46, 2},
+	"origin":  {1, 8},
+	"watched": {9, 1},
+	"count":   {10, 2},
+	"created": {12, 6},
+	"graph":   {18, 32},
+	"flags":   {50, 1},
+	"open":    {51, 4},
+	"events":  {55, 2},
 }
 
 // ReadRunHead reads one from the beginning of bytes that have at least its length.
 func ReadRunHead(b []byte) RunHead {
 	return RunHead{
 		Form:    int(b[0:1][0]),
-		Count:   int(binary.LittleEndian.Uint16(b[1:3])),
-		Created: time48(b[3:9]),
-		Graph:   string(b[9:41]),
-		Flags:   int(b[41:42][0]),
-		Open:    int64(binary.LittleEndian.Uint32(b[42:46])),
-		Events:  int(binary.LittleEndian.Uint16(b[46:48])),
+		Origin:  string(b[1:9]),
+		Watched: int(b[9:10][0]),
+		Count:   int(binary.LittleEndian.Uint16(b[10:12])),
+		Created: time48(b[12:18]),
+		Graph:   string(b[18:50]),
+		Flags:   int(b[50:51][0]),
+		Open:    int64(binary.LittleEndian.Uint32(b[51:55])),
+		Events:  int(binary.LittleEndian.Uint16(b[55:57])),
 	}
 }
 
 // Append appends the bytes of a RunHead.
 func (r RunHead) Append(b []byte) []byte {
 	b = append(b, byte(r.Form))
+	b = append(b, r.Origin...)
+	b = append(b, byte(r.Watched))
 	b = binary.LittleEndian.AppendUint16(b, uint16(r.Count))
 	b = appendTime48(b, r.Created)
 	b = append(b, r.Graph...)

@@ -155,8 +155,8 @@ end
 redis.register_function('ffx2_submit', function(keys, args)
   if #keys < 1 or #args < 4 then return call.refuse(keys, 1, args, 4) end
   call.begin(keys[1])
-  local tags_count = args[10]
-  local tags, at = group(args, 10, 2, ffx_submit_tags)
+  local tags_count = args[11]
+  local tags, at = group(args, 11, 2, ffx_submit_tags)
   local runs_count = args[at]
   local runs
   runs, at = group(args, at, 6, ffx_submit_runs)
@@ -203,6 +203,7 @@ redis.register_function('ffx2_submit', function(keys, args)
     creator_identity = args[7],
     retention = args[8],
     priority = args[9],
+    origin = args[10],
     tags = tags,
     tags_count = tags_count,
     runs = runs,
@@ -734,7 +735,8 @@ redis.register_function('ffx2_rerun', function(keys, args)
     mode = args[3],
     actor = args[4],
     begin = args[5],
-    nodes = rest(args, 6),
+    origin = args[6],
+    nodes = rest(args, 7),
   }))
 end)
 
@@ -798,6 +800,12 @@ redis.register_function{ function_name = 'ffx2_flow_result', flags = { 'no-write
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
   call.begin(keys[1])
   return F.ffx_flow_result({ partition = keys[1] }, { flow_id = args[1] })
+end }
+
+redis.register_function{ function_name = 'ffx2_watch_run', flags = { 'allow-oom' }, callback = function(keys, args)
+  if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
+  call.begin(keys[1])
+  return call.finish(F.ffx_watch_run({ partition = keys[1] }, { flow_id = args[1], origin = args[2], duration = args[3] }))
 end }
 
 redis.register_function{ function_name = 'ffx2_read_values', flags = { 'no-writes' }, callback = function(keys, args)
@@ -1121,6 +1129,28 @@ redis.register_function{ function_name = 'ffx2_verify_budget_use', flags = { 'no
     runs = runs,
     runs_count = runs_count,
   })
+end }
+
+local function ffx_count_usage_sums(args, at)
+  return {
+    partition = args[at + 1],
+    budget_id = args[at + 2],
+    dimension = args[at + 3],
+    amount = args[at + 4],
+    account = args[at + 5],
+    serial = args[at + 6],
+    declares = args[at + 7],
+    declared = args[at + 8],
+    declared_at = args[at + 9],
+  }
+end
+
+redis.register_function{ function_name = 'ffx2_count_usage', flags = { 'allow-oom' }, callback = function(keys, args)
+  if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
+  call.begin(keys[1])
+  local sums_count = args[1]
+  local sums, at = group(args, 1, 9, ffx_count_usage_sums)
+  return call.finish(F.ffx_count_usage({ policies = keys[1] }, { sums = sums, sums_count = sums_count }))
 end }
 
 redis.register_function{ function_name = 'ffx2_budget_tick', flags = { 'allow-oom' }, callback = function(keys, args)

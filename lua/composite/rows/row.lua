@@ -9,6 +9,8 @@
 
 -- @row      run_head  The header of the rows of a run
 -- @column   form      byte      =2 form of the string
+-- @column   origin    text(8)   origin of the process that started the run and receives its end; 8 times `-` is none
+-- @column   watched   byte      1 if other processes have waited for its end
 -- @column   count     short     number of nodes
 -- @column   created   time      creation of the run
 -- @column   graph     text(32)  hash of the graph, in hex
@@ -27,6 +29,7 @@
 -- @piece    standing  flags open events
 -- @piece    end       flags open
 -- @piece    identity  created graph
+-- @piece    waiters   origin watched
 
 -- @row      node_row  The row of a node
 -- @beside   run ordinal was
@@ -77,6 +80,7 @@
 
 local HEAD_BYTES, ROW_BYTES = run_head.BYTES, node_row.BYTES
 
+row.NO_ORIGIN = '--------'
 row.NO_ATTEMPT = 65535
 row.NO_LEASE = '------------------------------------'
 -- Stored in place of the number of a run's events when they are in the event log.
@@ -137,10 +141,6 @@ function row.forget()
   if next(runs) then runs, rows, by_key = {}, {}, {} end
 end
 
--- The last byte that the first read of a run includes: for a small run, all of it. The server's interpreter processes all bytes
--- of each text that it makes, so that more would take longer than another command.
-row.LAST_OF_FIRST_READ = 1023
-
 -- Maximum number of nodes of a small run, which the first read includes completely. The header does not contain the number of
 -- open nodes of a small plain run that has only the nodes of its graph, none of them replayed, because the rows do. So a node
 -- that succeeds does not write the header unless it is the last.
@@ -153,6 +153,10 @@ local TERMINAL = 4
 -- Returns how many bytes are before the row of a node of a run with `count` nodes.
 function row.place(count, ordinal) return HEAD_BYTES + (count > 1 and 4 * count or 0) + (ordinal - 1) * ROW_BYTES end
 
+-- The last byte that the first read of a run includes: for a small run, all of it. The server's interpreter processes all bytes
+-- of each text that it makes, so that more would take longer than another command.
+row.LAST_OF_FIRST_READ = row.place(SMALL_RUN, SMALL_RUN + 1) - 1
+
 -- Returns the course of a run in which nothing has happened.
 function row.first_course(count) return count > 1 and string.rep('\0', 4 * count) or '' end
 
@@ -161,11 +165,11 @@ function row.started(ordinal) return struct.pack('<H', 2 * ordinal) end
 function row.succeeded(ordinal) return struct.pack('<H', 2 * ordinal + 1) end
 
 -- Creates a run in memory. `at` is the place of the partition (see call.open), false where only a key of the run is known.
-local function new_run(at, prefix, tag, id, nodes_key, count, flags, open, created, graph_hash, events)
+local function new_run(at, prefix, tag, id, nodes_key, count, flags, open, created, graph_hash, origin, watched, events)
   return {
     at = at, prefix = prefix, tag = tag, id = id, key = nodes_key, stem = tag .. ':' .. string.sub(id, 1, 32), count = count,
-    flags = flags, open = open, created = created, graph = graph_hash, events = events, first = row.place(count, 1), rows = {}, dirty = {},
-    noted = nil,
+    flags = flags, open = open, created = created, graph = graph_hash, origin = origin, watched = watched, events = events,
+    first = row.place(count, 1), rows = {}, dirty = {}, noted = nil,
   }
 end
 
@@ -187,9 +191,10 @@ local function load_run(at, prefix, tag, id, nodes_key)
   if #bytes < HEAD_BYTES then return nil end
   local head = run_head.read(bytes, 1)
   if head.form ~= run_head.FORM then
-    error('the rows have form ' .. head.form .. ', this version needs form ' .. run_head.FORM .. ': ' .. nodes_key, 0)
+    error('rows of form ' .. head.form .. ', but this library reads form ' .. run_head.FORM .. ': ' .. nodes_key)
   end
-  local run = new_run(at, prefix, tag, id, nodes_key, head.count, head.flags, head.open, head.created, head.graph, head.events)
+  local run = new_run(at, prefix, tag, id, nodes_key, head.count, head.flags, head.open, head.created, head.graph, head.origin,
+    head.watched, head.events)
   run.bytes = bytes
   if run.count <= SMALL_RUN and run.flags % 16 == run_head.PLAIN then run.open = nil end
   return run
@@ -232,14 +237,16 @@ function row.is_loaded(flow_id) return runs[flow_id] ~= nil end
 
 -- Returns the header of the text that the runs of a graph are copies of.
 function row.first_head(count, graph_hash)
-  return run_head.pack({ count = count, flags = 0, open = count, created = 0, graph = graph_hash, events = 1 })
+  return run_head.pack({
+    count = count, flags = 0, open = count, created = 0, graph = graph_hash, origin = row.NO_ORIGIN, watched = 0, events = 1,
+  })
 end
 
 -- Creates a run with the initial course and rows of its nodes: `initial`, or, when that is nil, a copy of the text at `rows_key`.
--- The call's changes to them are written when it ends. `behind`: the bytes after the rows, "" for none.
-function row.create(c, flow_id, count, graph_hash, initial, rows_key, flags, behind)
+-- The call's changes to them are written when it ends. `behind`: the bytes after the rows, "" for none. `origin`: see run_watch.
+function row.create(c, flow_id, count, graph_hash, initial, rows_key, flags, behind, origin)
   local nodes_key = key.flow_nodes(c, flow_id)
-  local run = new_run(c.at, c.at.prefix, c.at.tag, flow_id, nodes_key, count, flags, count, c.now, graph_hash, 1)
+  local run = new_run(c.at, c.at.prefix, c.at.tag, flow_id, nodes_key, count, flags, count, c.now, graph_hash, origin, 0, 1)
   run.is_new = true
   local head = run_head.pack(run)
   if initial then

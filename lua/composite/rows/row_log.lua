@@ -137,7 +137,7 @@ local function each_stored(run, bytes, from, to, visit)
 end
 
 -- Writes the events that follow from the rows into the event log: see store.lua. Rows may have changed in memory since these
--- events, so those of earlier calls come from the stored bytes.
+-- events, so the events of earlier calls come from the stored bytes.
 function row_log.write_out(run, c)
   local noted = run.noted
   if run.events == row.LOGGED then return run.is_new end
@@ -176,7 +176,7 @@ function row_log.read(run, _, from, limit)
   return events
 end
 
--- Returns the events of a node, the latest first; for "", those of the run itself.
+-- Returns the events of a node, the latest first; for "", the events of the run itself.
 function row_log.read_node(run, _, node)
   local events, last, in_order = {}, 2 * run.count, {}
   local append = appender(run, in_order)

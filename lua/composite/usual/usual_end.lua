@@ -8,6 +8,7 @@ local STATE, STATE_AT, HELD = run_head.STATE, run_head.COUNT_AT, node_row.HELD
 -- Bytes of the header before the flags and the number of open nodes, after which only the number of events follows.
 local FLAGS, OPEN = run_head.FLAGS_AT - 1, run_head.OPEN_AT - 1
 local LEASE, LOGGED = node_row.LEASE_AT - 1, row.LOGGED
+local ORIGIN_AT, WATCHED_AT = run_head.ORIGIN_AT, run_head.WATCHED_AT
 local COUNTED_ACTIVE, COUNTED_WAITING = row.COUNTED_ACTIVE, row.COUNTED_WAITING
 
 -- Maximum number of bytes that are read together for the rows of a node and of its successors.
@@ -104,6 +105,20 @@ local function count_open(run, bytes)
   return row.count_open(bytes, run.count)
 end
 
+-- Ends the run whose last node has succeeded. `bytes`: its first bytes. Returns the outcome of the completion: when nothing but the
+-- process of the worker waits for the run, and the result of the node is the run's result, the process learns of the end by the
+-- outcome.
+local function close(x, here, run, bytes, node, result)
+  local waiters, outcome = string.sub(bytes, ORIGIN_AT, WATCHED_AT), 'OK'
+  if graph_store.result(run.graph) ~= node.ordinal then
+    result = nil
+  elseif waiters == x.alone then
+    waiters, outcome = run_watch.NOT_AWAITED, 'ended'
+  end
+  graph.close_plain(here.c, run.id, run, result, waiters)
+  return outcome
+end
+
 -- The ends of the headers of runs of one node that have succeeded, by their former flags, where the events follow from the row.
 local OVER, EVENTS_OF_ONE = {}, 4
 
@@ -165,7 +180,7 @@ local function write_one(x, here, run, node, successors, bytes, flags, open, don
   return log
 end
 
--- Commits the result of a node if its end is of the usual kind. Reports whether it is.
+-- Commits the result of a node if its end is of the usual kind. Returns the outcome; false for another end.
 function usual_end.commit(x, execution_id, lease_id, result)
   local stem = string.sub(execution_id, 1, -5)
   local run = known.runs[stem]
@@ -220,12 +235,12 @@ function usual_end.commit(x, execution_id, lease_id, result)
     log = write_one(x, here, run, node, successors, bytes, flags, open, done, stem, result, events, log)
   end
   if node.attempt_timeout then call.leave(here.c, 'ZREM', key.index_attempt_timeout(here.c), execution_id) end
-  if open == 1 then graph.close_plain(here.c, run.id, run, graph_store.result(run.graph) == ordinal and result or nil) end
+  local outcome = open == 1 and close(x, here, run, bytes, node, result) or 'OK'
   if not run.logged then
     event_log.touch(here.c, run.id)
-    return true
+    return outcome
   end
   if open == 1 then log = log .. '\n' .. encode.logged('flow_success', '', '', '') end
   event_log.push(here.c, run.id, run.events_key, here.c.now_text .. log)
-  return true
+  return outcome
 end
