@@ -38,7 +38,7 @@ type runHead struct {
 	flags      int
 	events     []rowread.Event // that follow from the rows
 	isLogged   bool            // the events are in the event log
-	open       int // from the header, or else counted in the rows
+	open       int             // from the header, or else counted in the rows
 	created    int64
 	graph      string
 	rows       []row
