@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "372-a5d4ae9dfb2b4d99"
+const build = "373-c3dfe576253fdb0f"
