@@ -162,6 +162,7 @@ var goals = []goal{
 	once(atMost("wake-50", "wasted claims per execution", "", 3)),
 	once(withManyClients(atLeast("contention", "worst of best", "%", 95))),
 	once(withManyClients(atMost("contention", "64 workers: wasted claims per execution", "", 0.2))),
+	once(withManyClients(atMost("idle-clients", "64 idle: more", "%", 5))),
 	once(atMost("backlog", "more", "%", 20)),
 	once(atMost("backlog", "memory per waiting node", "B", 400)),
 	inCluster(withManyClients(atLeast("single", "flows", "1/s", 0))),

@@ -15,7 +15,7 @@ import (
 // waited for before.
 var idleCounts = []int{0, 16, 64}
 
-const idleWaits = 300
+const idleWaits = 50
 
 // idleClients measures the cost that clients which have waited before, and wait for nothing now, add to the runs of
 // others. Each has connections of its own.
@@ -81,7 +81,8 @@ func besideIdle(
 	figures = []figure{{fmt.Sprintf("%d idle: flows", count), "1/s", runs / took.Seconds()}}
 	if cost := after.since(before); cost.calls > 0 {
 		cpu = float64(cost.cpu.Microseconds()) / runs
-		figures = append(figures, figure{fmt.Sprintf("%d idle: server CPU per run", count), "µs", cpu})
+		figures = append(figures, figure{fmt.Sprintf("%d idle: server CPU per run", count), "µs", cpu},
+			figure{fmt.Sprintf("%d idle: sent to clients per run", count), "bytes", float64(cost.output) / runs})
 	}
 	return figures, cpu, nil
 }

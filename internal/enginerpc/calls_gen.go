@@ -106,8 +106,8 @@ func (c *Signal) encode(w *wire) {
 	w.text(c.WaitpointToken)
 }
 
-// ClaimRequest holds arguments shared by ClaimGrantedCall, ClaimCall, CompleteCall, ContinueAsNewCall,
-// SkipCall, WorkCall, SuspendCall, AwaitChildCall, AdmitCall.
+// ClaimRequest holds arguments shared by SubmitCall, ClaimGrantedCall, ClaimCall, CompleteCall,
+// ContinueAsNewCall, SkipCall, WorkCall, SuspendCall, AwaitChildCall, AdmitCall.
 type ClaimRequest struct {
 	LaneID           enginecore.LaneID
 	WorkerID         enginecore.WorkerID
@@ -1116,6 +1116,19 @@ func decodeQuotaLimits(r *fields, out *QuotaLimits) {
 	out.Rate = intValue[int64](r, "rate")
 	out.WindowMs = intValue[int64](r, "window_ms")
 	out.Cap = intValue[int64](r, "cap")
+}
+
+// UsageSum is an element of replies or calls.
+type UsageSum struct {
+	Partition  int64
+	BudgetID   enginecore.BudgetID
+	Dimension  string
+	Amount     int64
+	Account    string
+	Serial     int64
+	Declares   bool
+	Declared   string
+	DeclaredAt int64
 }
 
 // BudgetTask is an element of replies or calls.

@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "367-4abf4636cfadb920"
+const build = "370-d3e2889bc6efa247"

@@ -3,6 +3,7 @@ local arrival = {}
 local audience = {}
 local batch_writes = {}
 local budget_gate = {}
+local budget_sums = {}
 local budget_use = {}
 local bulk_job = {}
 local child_run = {}

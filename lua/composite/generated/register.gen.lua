@@ -153,10 +153,10 @@ local function ffx_submit_skips(args, at)
 end
 
 redis.register_function('ffx2_submit', function(keys, args)
-  if #keys < 1 or #args < 4 then return call.refuse(keys, 1, args, 4) end
+  if #keys < 1 or #args < 19 then return call.refuse(keys, 1, args, 19, 'count', 16, 'lease_ttl', 17) end
   call.begin(keys[1])
-  local tags_count = args[11]
-  local tags, at = group(args, 11, 2, ffx_submit_tags)
+  local tags_count = args[22]
+  local tags, at = group(args, 22, 2, ffx_submit_tags)
   local runs_count = args[at]
   local runs
   runs, at = group(args, at, 6, ffx_submit_runs)
@@ -204,6 +204,17 @@ redis.register_function('ffx2_submit', function(keys, args)
     retention = args[8],
     priority = args[9],
     origin = args[10],
+    lane_id = args[11],
+    worker_id = args[12],
+    worker_instance_id = args[13],
+    claim_id = args[14],
+    repeated = args[15],
+    count = args[16],
+    lease_ttl = args[17],
+    aside = args[18],
+    kinds = args[19],
+    capabilities = args[20],
+    rooms = args[21],
     tags = tags,
     tags_count = tags_count,
     runs = runs,
@@ -1131,26 +1142,10 @@ redis.register_function{ function_name = 'ffx2_verify_budget_use', flags = { 'no
   })
 end }
 
-local function ffx_count_usage_sums(args, at)
-  return {
-    partition = args[at + 1],
-    budget_id = args[at + 2],
-    dimension = args[at + 3],
-    amount = args[at + 4],
-    account = args[at + 5],
-    serial = args[at + 6],
-    declares = args[at + 7],
-    declared = args[at + 8],
-    declared_at = args[at + 9],
-  }
-end
-
 redis.register_function{ function_name = 'ffx2_count_usage', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
   call.begin(keys[1])
-  local sums_count = args[1]
-  local sums, at = group(args, 1, 9, ffx_count_usage_sums)
-  return call.finish(F.ffx_count_usage({ policies = keys[1] }, { sums = sums, sums_count = sums_count }))
+  return call.finish(F.ffx_count_usage(keys, args))
 end }
 
 redis.register_function{ function_name = 'ffx2_budget_tick', flags = { 'allow-oom' }, callback = function(keys, args)
