@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "377-303f7e52aeadd70e"
+const build = "378-86fc8e73b709f4db"

@@ -18,6 +18,10 @@ function store_flow.flow(flow_key, _, _, fields) return store_record.read(flow_k
 
 store_flow.note_unusual, store_flow.note_extended = nothing, nothing
 
+store_flow.note_success, store_flow.write_out = nothing, nothing
+
+store_flow.count_noted, store_flow.read_noted, store_flow.read_noted_of = none, none, none
+
 function store_flow.add_open(flow_key, by) return redis.call('HINCRBY', flow_key, 'open_nodes', by) end
 
 store_flow.result_execution = none

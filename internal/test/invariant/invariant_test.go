@@ -3,6 +3,7 @@ package invariant_test
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,6 +34,7 @@ func TestMain(m *testing.M) {
 type stage struct {
 	*enginetest.Bench
 	done, open, joined enginetest.RunPlace
+	nodes              map[enginecore.FlowID]int
 	graph              string
 	instance           string
 	finish             func()
@@ -131,11 +133,32 @@ func setUp(
 		graph, err := rowread.GraphOf(ctx, engine.ConnOf(bench.Engine.Internal()).Client(), s.keys(), s.open.Partition, s.open.FlowID)
 		require.NoError(t, err)
 		s.graph = graph
+		s.nodes = map[enginecore.FlowID]int{s.done.FlowID: 4, s.open.FlowID: 4, s.joined.FlowID: 3}
+		s.log(t, s.done)
+		s.log(t, s.open)
 	}
 	return s
 }
 
 func (s *stage) keys() enginerpc.Keys { return engine.ConnOf(s.Engine.Internal()).Keys() }
+
+// log writes the events of a diamond, which follow from its rows, into its event log.
+func (s *stage) log(t *testing.T, of enginetest.RunPlace) {
+	t.Helper()
+	nodes := s.keys().FlowNodes(of.Partition, of.FlowID)
+	stored := s.read(t, nodes)
+	head, rows, err := rowread.Parse(stored)
+	require.NoError(t, err)
+	for _, e := range rowread.Events(stored, head, rows) {
+		node, attempt := "", ""
+		if e.Ordinal > 0 {
+			node, attempt = string(rune('a'+e.Ordinal-1)), "0"
+		}
+		element := fmt.Sprintf("%d⏎%s␣%s␣%s␣", e.At, e.Kind, node, attempt)
+		s.do(t, "RPUSH "+s.keys().FlowEvents(of.Partition, of.FlowID)+" "+element)
+	}
+	s.do(t, fmt.Sprintf("SETRANGE %s %d \xff\xff", nodes, rowread.RunHeadColumns["events"][0]))
+}
 
 func (s *stage) read(t *testing.T, key string) string {
 	t.Helper()
@@ -301,7 +324,7 @@ func (s *stage) rowCommand(words []string) []string {
 	place, node := s.place(words[1])
 	column, at := rowread.RunHeadColumns[words[2]], 0
 	if words[0] == "ROW" {
-		column, at = rowread.NodeRowColumns[words[2]], rowread.RunHeadBytes+rowread.NodeRowBytes*(ordinals[node]-1)
+		column, at = rowread.NodeRowColumns[words[2]], rowread.Place(s.nodes[place.FlowID], ordinals[node])
 	}
 	bytes := []byte(words[3])
 	if n, err := strconv.Atoi(words[3]); err == nil && column[1] <= 8 {

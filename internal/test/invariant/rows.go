@@ -37,7 +37,9 @@ type runHead struct {
 	key        string
 	count      int
 	flags      int
-	open       int // from the header, or else counted in the rows
+	events     []rowread.Event // that follow from the rows
+	isLogged   bool            // the events are in the event log
+	open       int             // from the header, or else counted in the rows
 	created    int64
 	class      string // id, in hexadecimal digits
 	graph      string // hash
@@ -69,7 +71,7 @@ func (r *row) flag(mask int) bool { return r.flags&mask != 0 }
 func readRows(key, text, data string) (*runHead, string) {
 	b := []byte(text)
 	if len(b) < rowread.RunHeadBytes || b[0] != rowread.RunHeadForm {
-		return nil, fmt.Sprint("has no header of form ", rowread.RunHeadForm)
+		return nil, fmt.Sprintf("has no header of form %d", rowread.RunHeadForm)
 	}
 	stored := rowread.ReadRunHead(b)
 	h := &runHead{
@@ -77,7 +79,8 @@ func readRows(key, text, data string) (*runHead, string) {
 		class: hex.EncodeToString([]byte(stored.Class)), watched: stored.Watched != 0,
 	}
 	h.extended, h.replayed = h.flags&rowread.RunHeadExtended != 0, h.flags&rowread.RunHeadReplayed != 0
-	want := rowread.RunHeadBytes + h.count*rowread.NodeRowBytes
+	h.isLogged = stored.Events == rowread.Logged
+	want := rowread.Place(h.count, h.count+1)
 	h.data = rowread.DataOf(text, data)
 	h.input = h.data.Input
 	if h.data.Record == "" {
@@ -96,7 +99,7 @@ func readRows(key, text, data string) (*runHead, string) {
 	}
 	h.rows = make([]row, h.count)
 	for i := range h.rows {
-		h.rows[i] = readRow(b[rowread.RunHeadBytes+i*rowread.NodeRowBytes:][:rowread.NodeRowBytes])
+		h.rows[i] = readRow(b[rowread.Place(h.count, i+1):][:rowread.NodeRowBytes])
 		h.rows[i].ordinal = i + 1
 		if h.rows[i].changed == 0 {
 			h.rows[i].changed = h.created
@@ -104,6 +107,9 @@ func readRows(key, text, data string) (*runHead, string) {
 	}
 	if h.flags&flagsStanding == rowread.RunHeadPlain && h.count <= smallRun {
 		h.open = h.openRows()
+	}
+	if head, rows, err := rowread.Parse(text); err == nil {
+		h.events = rowread.Events(text, head, rows)
 	}
 	return h, ""
 }
@@ -280,7 +286,7 @@ func (p *partition) leaseFields(r *row, core map[string]string) {
 	case r.flag(rowread.NodeRowLeased):
 		core["current_lease_id"] = r.lease
 	}
-	if r.worker > 0 {
+	if r.worker > 0 && core["ownership_state"] != "unowned" {
 		text := p.indexes["workers"].hash[strconv.Itoa(int(r.worker))]
 		core["current_worker_instance_id"], core["current_worker_id"], _ = splitWorker(text)
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // RunHeadBytes is the length of a RunHead.
-const RunHeadBytes = 49
+const RunHeadBytes = 51
 
 // RunHeadForm is the value of this column.
 const RunHeadForm = 2
@@ -54,16 +54,20 @@ const (
 type RunHead struct {
 	// Form: form of the string
 	Form int
+	// Origin: origin of the process that started the run and receives its end; 8 times `-` is none
+	Origin string
+	// Watched: 1 if other processes have waited for its end
+	Watched int
+	// Ends: of a child run: how often it has ended
+	Ends int
+	// Told: of a child run: the number of the last end of which its node was notified
+	Told int
 	// State: `public_flow_state`
 	State int
 	// Outcome: `outcome`
 	Outcome int
 	// Closed: `closed_at`; 0 while the run is open
 	Closed int64
-	// Flags: properties of the run
-	Flags int
-	// Open: number of nodes that have not ended; not kept up to date in small plain runs
-	Open int64
 	// Count: number of nodes
 	Count int
 	// Created: creation of the run
@@ -72,70 +76,71 @@ type RunHead struct {
 	Deadline int64
 	// Class: id of the run's class
 	Class string
-	// Ends: of a child run: how often it has ended
-	Ends int
-	// Told: of a child run: the number of the last end of which its node was notified
-	Told int
-	// Origin: origin of the process that started the run and receives its end; 8 times `-` is none
-	Origin string
-	// Watched: 1 if other processes have waited for its end
-	Watched int
+	// Flags: properties of the run
+	Flags int
+	// Open: number of nodes that have not ended; not kept up to date in small plain runs
+	Open int64
+	// Events: number of the events so far; 65535 when they are in the event log
+	Events int
 }
 
 // RunHeadColumns has where columns are: how many bytes come before one, and how many it has.
 var RunHeadColumns = map[string][2]int{
 	"form":     {0, 1},
-	"state":    {1, 1},
-	"outcome":  {2, 1},
-	"closed":   {3, 6},
-	"flags":    {9, 1},
-	"open":     {10, 4},
-	"count":    {14, 2},
-	"created":  {16, 6},
-	"deadline": {22, 6},
-	"class":    {28, 8},
-	"ends":     {36, 2},
-	"told":     {38, 2},
-	"origin":   {40, 8},
-	"watched":  {48, 1},
+	"origin":   {1, 8},
+	"watched":  {9, 1},
+	"ends":     {10, 2},
+	"told":     {12, 2},
+	"state":    {14, 1},
+	"outcome":  {15, 1},
+	"closed":   {16, 6},
+	"count":    {22, 2},
+	"created":  {24, 6},
+	"deadline": {30, 6},
+	"class":    {36, 8},
+	"flags":    {44, 1},
+	"open":     {45, 4},
+	"events":   {49, 2},
 }
 
 // ReadRunHead reads one from the beginning of bytes that have at least its length.
 func ReadRunHead(b []byte) RunHead {
 	return RunHead{
 		Form:     int(b[0:1][0]),
-		State:    int(b[1:2][0]),
-		Outcome:  int(b[2:3][0]),
-		Closed:   time48(b[3:9]),
-		Flags:    int(b[9:10][0]),
-		Open:     int64(binary.LittleEndian.Uint32(b[10:14])),
-		Count:    int(binary.LittleEndian.Uint16(b[14:16])),
-		Created:  time48(b[16:22]),
-		Deadline: time48(b[22:28]),
-		Class:    string(b[28:36]),
-		Ends:     int(binary.LittleEndian.Uint16(b[36:38])),
-		Told:     int(binary.LittleEndian.Uint16(b[38:40])),
-		Origin:   string(b[40:48]),
-		Watched:  int(b[48:49][0]),
+		Origin:   string(b[1:9]),
+		Watched:  int(b[9:10][0]),
+		Ends:     int(binary.LittleEndian.Uint16(b[10:12])),
+		Told:     int(binary.LittleEndian.Uint16(b[12:14])),
+		State:    int(b[14:15][0]),
+		Outcome:  int(b[15:16][0]),
+		Closed:   time48(b[16:22]),
+		Count:    int(binary.LittleEndian.Uint16(b[22:24])),
+		Created:  time48(b[24:30]),
+		Deadline: time48(b[30:36]),
+		Class:    string(b[36:44]),
+		Flags:    int(b[44:45][0]),
+		Open:     int64(binary.LittleEndian.Uint32(b[45:49])),
+		Events:   int(binary.LittleEndian.Uint16(b[49:51])),
 	}
 }
 
 // Append appends the bytes of a RunHead.
 func (r RunHead) Append(b []byte) []byte {
 	b = append(b, byte(r.Form))
+	b = append(b, r.Origin...)
+	b = append(b, byte(r.Watched))
+	b = binary.LittleEndian.AppendUint16(b, uint16(r.Ends))
+	b = binary.LittleEndian.AppendUint16(b, uint16(r.Told))
 	b = append(b, byte(r.State))
 	b = append(b, byte(r.Outcome))
 	b = appendTime48(b, r.Closed)
-	b = append(b, byte(r.Flags))
-	b = binary.LittleEndian.AppendUint32(b, uint32(r.Open))
 	b = binary.LittleEndian.AppendUint16(b, uint16(r.Count))
 	b = appendTime48(b, r.Created)
 	b = appendTime48(b, r.Deadline)
 	b = append(b, r.Class...)
-	b = binary.LittleEndian.AppendUint16(b, uint16(r.Ends))
-	b = binary.LittleEndian.AppendUint16(b, uint16(r.Told))
-	b = append(b, r.Origin...)
-	b = append(b, byte(r.Watched))
+	b = append(b, byte(r.Flags))
+	b = binary.LittleEndian.AppendUint32(b, uint32(r.Open))
+	b = binary.LittleEndian.AppendUint16(b, uint16(r.Events))
 	return b
 }
 
@@ -282,12 +287,12 @@ type NodeRow struct {
 	Acquired int64
 	// Started: first start
 	Started int64
+	// Worker: number of the worker that runs the node, or has completed it; 0 is none
+	Worker int64
 	// Ended: end
 	Ended int64
 	// Changed: last transition; 0 is the creation of the run
 	Changed int64
-	// Worker: number of the worker; 0 is none
-	Worker int64
 	// Lease: lease id; 36 times `-` is none, 36 times `+` one of another length, which is in `more`
 	Lease string
 }
@@ -312,9 +317,9 @@ var NodeRowColumns = map[string][2]int{
 	"expires":  {23, 6},
 	"acquired": {29, 6},
 	"started":  {35, 6},
-	"ended":    {41, 6},
-	"changed":  {47, 6},
-	"worker":   {53, 4},
+	"worker":   {41, 4},
+	"ended":    {45, 6},
+	"changed":  {51, 6},
 	"lease":    {57, 36},
 }
 
@@ -339,9 +344,9 @@ func ReadNodeRow(b []byte) NodeRow {
 		Expires:  time48(b[23:29]),
 		Acquired: time48(b[29:35]),
 		Started:  time48(b[35:41]),
-		Ended:    time48(b[41:47]),
-		Changed:  time48(b[47:53]),
-		Worker:   int64(binary.LittleEndian.Uint32(b[53:57])),
+		Worker:   int64(binary.LittleEndian.Uint32(b[41:45])),
+		Ended:    time48(b[45:51]),
+		Changed:  time48(b[51:57]),
 		Lease:    string(b[57:93]),
 	}
 }
@@ -366,9 +371,9 @@ func (r NodeRow) Append(b []byte) []byte {
 	b = appendTime48(b, r.Expires)
 	b = appendTime48(b, r.Acquired)
 	b = appendTime48(b, r.Started)
+	b = binary.LittleEndian.AppendUint32(b, uint32(r.Worker))
 	b = appendTime48(b, r.Ended)
 	b = appendTime48(b, r.Changed)
-	b = binary.LittleEndian.AppendUint32(b, uint32(r.Worker))
 	b = append(b, r.Lease...)
 	return b
 }

@@ -26,7 +26,7 @@ func TestDumpOnThePage(t *testing.T) {
 	id := sha1.Sum(class)
 	b := RunHead{
 		Form: RunHeadForm, State: 1, Outcome: 1, Flags: RunHeadPlain | RunHeadInput, Open: 2, Count: 2, Created: created, Class: string(id[:8]),
-		Origin: "K3QX7A2M",
+		Origin: "K3QX7A2M", Events: 2,
 	}.Append(nil)
 	active := NodeRow{
 		Phase: 2, Owner: 2, Elig: 9, Why: 1, Outcome: 1, Attempt: 3, Public: 5, Flags: NodeRowLeased, Index: 0, Total: 1, Epoch: 1,
@@ -35,12 +35,13 @@ func TestDumpOnThePage(t *testing.T) {
 	waiting := NodeRow{
 		Phase: 1, Owner: 1, Elig: 3, Why: 6, Outcome: 1, Attempt: 2, Public: 4, Index: noAttempt, Open: 1, Lease: noLease,
 	}
+	b = append(b, 2, 0, 0, 0, 0, 0, 0, 0) // the first node has started
 	b = waiting.Append(active.Append(b))
 	data := stored(stored(nil, string(runrecord.Record{RunID: "order-7", InputHash: "00112233445566778899aabbccddeeff"}.Encode())), `"order"`)
 
 	head, rows, err := Parse(string(b))
 	require.NoError(t, err)
-	require.Equal(t, Head{Nodes: 2, Flags: 72, Open: 2, Created: created, Class: string(id[:8])}, head)
+	require.Equal(t, Head{Nodes: 2, Flags: 72, Open: 2, Created: created, Class: string(id[:8]), Events: 2}, head)
 	require.Equal(t, `"order"`, DataOf(string(b), string(data)).Input)
 	require.Equal(t, Row{
 		Phase: "active", Ownership: "leased", Eligibility: "not_applicable", Reason: "none", Outcome: "none", Attempt: "running_attempt",
@@ -51,6 +52,8 @@ func TestDumpOnThePage(t *testing.T) {
 		Phase: "runnable", Ownership: "unowned", Eligibility: "blocked_by_dependencies", Reason: "waiting_for_children", Outcome: "none",
 		Attempt: "pending_first_attempt", Public: "waiting_children", Index: -1, Open: 1, Changed: created,
 	}, rows[1])
+
+	require.Equal(t, []Event{{Kind: "flow_submitted", At: created}, {Kind: "started", Ordinal: 1, At: now, Worker: 3}}, Events(string(b), head, rows))
 
 	for title, bytes := range map[string][]byte{"The rows": b, "The record and the input": data, "The class": class} {
 		comparePage(t, title, bytes)

@@ -57,6 +57,7 @@ local row_decision = {}
 local row_edges = {}
 local row_inputs = {}
 local row_joins = {}
+local row_log = {}
 local row_record = {}
 local row_steps = {}
 local run_class = {}

@@ -15,7 +15,7 @@ local MAX_BYTES = 1024
 local READ_FIRST = 2048
 
 -- The last byte of a run of one node that is read at first.
-run_data.LAST_OF_ONE = row.place(2) + READ_FIRST - 1
+run_data.LAST_OF_ONE = row.place(1, 2) + READ_FIRST - 1
 
 -- Returns a text as it is stored here; nil when it is too long for that.
 function run_data.pack(text)
@@ -47,7 +47,7 @@ end
 -- data, and its key. `run` is a run or the record of a plain one (see run_rows.plain_flow), and `bytes` the beginning of its rows,
 -- if the call has read it.
 local function begin(run, bytes)
-  if run.count == 1 then return bytes or run.bytes or '', row.place(2), run.key end
+  if run.count == 1 then return bytes or run.bytes or '', row.place(1, 2), run.key end
   local data_key = run.data_key
   if not data_key then
     data_key = string.sub(run.key, 1, -6) .. 'data'
@@ -69,7 +69,7 @@ end
 
 -- Notes the record of a run that the call creates.
 function run_data.note_record(run, text)
-  run.record_text, run.input_at = text, (run.count == 1 and row.place(2) or 0) + LENGTH_BYTES + #text
+  run.record_text, run.input_at = text, (run.count == 1 and row.place(1, 2) or 0) + LENGTH_BYTES + #text
 end
 
 -- Returns the input of a run; nil when it has its own key.
@@ -97,7 +97,7 @@ end
 
 -- Returns the bytes between the row of a plain run of one node and its result. `bytes`: the beginning of the run.
 function run_data.before_result(flow, bytes)
-  local at, from = run_data.result_at(flow, bytes), row.place(2)
+  local at, from = run_data.result_at(flow, bytes), row.place(1, 2)
   return #bytes >= at and string.sub(bytes, from + 1, at) or redis.call('GETRANGE', flow.key, from, at - 1)
 end
 

@@ -29,7 +29,7 @@ run_rows.known = known
 local known_count = 0
 local MAX_KNOWN = 1024
 
-local HEAD_BYTES, PENDING, PENDING_AT, IDENTITY = run_head.BYTES, run_head.PENDING, run_head.FLAGS_AT, run_head.IDENTITY
+local HEAD_BYTES, PENDING, PENDING_AT, IDENTITY = run_head.BYTES, run_head.PENDING, run_head.COUNT_AT, run_head.IDENTITY
 local PLAIN = run_head.PLAIN
 
 -- Keeps the record of a plain run.
@@ -47,7 +47,7 @@ local function plain_of(c, flow_id, nodes_key, identity, flags, count, class, g,
     created_text = created_text, deadline_at = deadline > 0 and number.time(deadline) or nil, is_small = count <= row.SMALL_RUN,
     read_to = count == 1 and run_data.LAST_OF_ONE or nil, key = nodes_key, results_key = key.flow_results(c, flow_id),
     events_key = key.flow_events(c, flow_id), fair_key = nil, about = nil,
-    is_plain = true, record_text = nil, input_at = nil, result_at = nil, budgets = nil, budget_ids = nil, parent_execution_id = nil, fail_fast = nil,
+    is_plain = true, logged = nil, record_text = nil, input_at = nil, result_at = nil, budgets = nil, budget_ids = nil, parent_execution_id = nil, fail_fast = nil,
   }
 end
 
@@ -135,18 +135,19 @@ function run_rows.last_to_read(flow, node)
   local successors, ordinal = graph_store.successors(flow.graph, node), node.ordinal
   local last = successors and successors.last or ordinal + MORE_ROWS
   if successors and successors.count == 0 and flow.is_small then last = flow.count end
-  local to = row.place(last + 1) - 1
-  if to > row.LAST_OF_FIRST_READ then to = row.place(ordinal + 1) - 1 end
+  local to = row.place(flow.count, last + 1) - 1
+  if to > row.LAST_OF_FIRST_READ then to = row.place(flow.count, ordinal + 1) - 1 end
   if to > row.LAST_OF_FIRST_READ then to = HEAD_BYTES - 1 end
   node.read_to = number.text(to)
   return node.read_to
 end
 
--- Reports whether bytes are the beginning of a run that is still plain, and the one of a record that the interpreter knows.
-function run_rows.is_plain(flow, bytes)
-  if #bytes < HEAD_BYTES then return false end
-  local flags, _, _, identity = struct.unpack(PENDING, bytes, PENDING_AT)
-  return flags % (2 * PLAIN) >= PLAIN and identity == flow.identity
+-- Returns the number of the events of a run as its header has it, if bytes are the beginning of a run that is still plain, and the
+-- one of a record that the interpreter knows.
+function run_rows.events_of(flow, bytes)
+  if #bytes < HEAD_BYTES then return nil end
+  local _, identity, flags, _, events = struct.unpack(PENDING, bytes, PENDING_AT)
+  return flags % (2 * PLAIN) >= PLAIN and identity == flow.identity and events
 end
 
 -- Returns the record of a plain run that the interpreter does not know; nil for another run.
@@ -155,7 +156,7 @@ function run_rows.find_plain(c, stem)
   local flow_id = string.sub(stem, -32) .. '0000'
   local bytes = redis.call('GETRANGE', key.flow_nodes(c, flow_id), '0', HEAD_BYTES - 1)
   if #bytes < HEAD_BYTES or string.byte(bytes) ~= run_head.FORM then return nil end
-  local flags, _, count, identity = struct.unpack(PENDING, bytes, PENDING_AT)
+  local count, identity, flags = struct.unpack(PENDING, bytes, PENDING_AT)
   if flags % (2 * PLAIN) < PLAIN then return nil end
   return read_plain(c, stem, flow_id, identity, flags, count)
 end

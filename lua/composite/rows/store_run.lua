@@ -13,6 +13,10 @@ function store_run.node_count(run) return run.count end
 
 store_run.add_nodes, store_run.plain_flow, store_run.flow = run_rows.add_nodes, run_rows.plain_flow, run_rows.flow
 
+store_run.note_success, store_run.write_out = row_log.note_success, row_log.write_out
+
+store_run.count_noted, store_run.read_noted, store_run.read_noted_of = row_log.count, row_log.read, row_log.read_node
+
 store_run.note_unusual, store_run.note_extended = run_rows.note_unusual, run_rows.note_extended
 
 store_run.add_open, store_run.result_execution = run_rows.add_open, run_rows.result_execution

@@ -24,6 +24,14 @@ function run_list.entered(c, flow_name)
   call.keep_as_tree(c, key.ffx_all_runs(c), call.CALLS_PER_TREE, key.ffx_runs(c, flow_name or ''))
 end
 
+-- Returns when the oldest and the latest run of the partition were created; nil without runs.
+function run_list.span(c)
+  local list = key.ffx_all_runs(c)
+  local oldest = redis.call('ZRANGE', list, 0, 0, 'WITHSCORES')
+  if not oldest[1] then return nil end
+  return tonumber(oldest[2]), tonumber(redis.call('ZRANGE', list, -1, -1, 'WITHSCORES')[2])
+end
+
 function run_list.of_run(c, flow_id, flow_name)
   return run_list.of(c, flow_name, redis.call('HGETALL', key.flow_tags(c, flow_id)))
 end

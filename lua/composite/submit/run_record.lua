@@ -59,7 +59,6 @@ end
 -- Records the start of a run that has rows.
 function run_record.created(c, run, n)
   local class = n.class
-  event_log.add(c, run.flow_id, 'flow_submitted')
   run_counts.started(c, class.flow_kind, class.namespace, run.parent)
   run_feed.started(c, run.flow_id, class, run)
   if run.parent then child_run.submitted(c, run.flow_id) end

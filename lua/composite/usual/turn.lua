@@ -5,7 +5,7 @@
 -- general functions lease to the same worker.
 function turn.new(c, request)
   local x, now = handoff.new(request), row_bytes.time(c.now)
-  x.c, x.is_mixed, x.partitions, x.by_place, x.over_flags = c, false, call.short_list(), {}, nil
+  x.c, x.is_mixed, x.partitions, x.by_place, x.over = c, false, call.short_list(), {}, nil
   x.kinds, x.lane, x.room, x.budget = request.kinds, request.lane, request.count, c.budget
   x.now, x.ended, x.expires = now, row_bytes.ended(now), c.now + request.ttl
   return x
