@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "378-86fc8e73b709f4db"
+const build = "379-bf4144cf0011cc44"

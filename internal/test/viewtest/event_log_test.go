@@ -202,8 +202,6 @@ func TestEventsOfABrokenCall(t *testing.T) {
 		require.Error(t, run.Cancel(ctx, "breaks"))
 		write(rowread.RunHeadForm)
 		require.NoError(t, other.Pause(ctx, "later"))
-		write = core.Client().B().Setrange().Key(core.Keys().FlowNodes(p, run.FlowID())).Offset(0).Value("\x02").Build()
-		require.NoError(t, core.Client().Do(ctx, write).Error())
 		require.Len(t, readLog(t, b, run, "", 500), 1)
 		log := readLog(t, b, other, "", 500)
 		require.Equal(t, []string{"flow_submitted|||", "flow_paused|||client"}, []string{textOf(log[0]), textOf(log[len(log)-1])})

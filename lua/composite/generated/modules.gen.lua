@@ -64,7 +64,6 @@ local run_class = {}
 local run_counts = {}
 local run_data = {}
 local run_feed = {}
-local run_fields = {}
 local run_head = {}
 local run_key = {}
 local run_list = {}

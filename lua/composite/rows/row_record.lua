@@ -181,7 +181,7 @@ local function run_field(field, flow_field)
       known = {}
       r.run.known_fields = known
     end
-    if known[field] == nil then known[field] = run_fields.value(r.run, flow_field) end
+    if known[field] == nil then known[field] = store_run.value(r.run, flow_field) end
     return known[field] or nil
   end
 end

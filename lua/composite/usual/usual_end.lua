@@ -11,11 +11,9 @@ local STATE, FLAGS, OPEN = run_head.STATE_AT - 1, run_head.FLAGS_AT - 1, run_hea
 local LEASE, LOGGED = node_row.LEASE_AT - 1, row.LOGGED
 local COUNTED_ACTIVE, COUNTED_WAITING = row.COUNTED_ACTIVE, row.COUNTED_WAITING
 
--- Maximum number of bytes that are read together for the rows of a node and of its successors.
+-- Maximum number of bytes that are read together for the rows of a node and of its successors, and of unneeded ones between the rows
+-- of two successors: that takes less time than another command.
 local MAX_READ = 1024
-
--- Maximum number of unneeded bytes that are read between the rows of two successors: that takes less time than another command.
-local MAX_SKIP = 1024
 
 -- For the successors of a node: the bytes that contain their rows, the offset of each there, and the number of its open edges.
 -- They are valid until the next completion.
@@ -27,7 +25,7 @@ local function read_from(run, successors, i)
   local last = first
   for next_one = i + 1, successors.count do
     local place = successors[next_one].place
-    if place - last > ROW_BYTES + MAX_SKIP then break end
+    if place - last > ROW_BYTES + MAX_READ then break end
     last = place
   end
   return redis.call('GETRANGE', run.key, first, last + ROW_BYTES - 1)
