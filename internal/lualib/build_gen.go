@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "361-4c576e83688529fa"
+const build = "364-4000176da0aa4b9c"

@@ -8,6 +8,9 @@ function graph.on_parent_failed(c, execution_id, outcome, reason) end
 -- @hook Runs when a node failed in a flow that stops with its first failure.
 function graph.on_fatal_failure(c, flow_id, flow_key, core) end
 
+-- @hook Runs when a flow closes, before its end is recorded; not for one whose rows have recorded it already.
+function graph.on_closing(c, flow_id) end
+
 -- @hook Runs when a closed flow is open again. `flow` holds the outcome and closed_at that it had.
 function graph.on_reopened(c, flow_id, flow_key, flow) end
 
@@ -155,7 +158,6 @@ function graph.reopen_flow(c, flow_id, flow_key, flow)
   flow_record.forget(c)
   redis.call('HDEL', flow_key, unpack(ENDING))
   if flow.outcome == 'expired' then redis.call('HDEL', flow_key, unpack(EXPIRY)) end
-  call.leave(c, 'ZREM', key.ffx_closed_flows(c), flow_id)
   call.leave(c, 'ZREM', key.ffx_purge_due(c), flow_id)
   -- A flow closes with the last of its members, while other members that have long ended may still be listed to be ended.
   redis.call('UNLINK', key.flow_pending_cancels(c, flow_id))
@@ -197,14 +199,12 @@ end
 local function finish(c, flow_id, flow_key, flow, state, outcome, result)
   redis.call('HSET', flow_key, 'public_flow_state', state, 'outcome', outcome, 'closed_at', c.now_text,
     'last_mutation_at', c.now_text)
-  call.enter(c, key.ffx_closed_flows(c), flow_id, c.now_text)
-  call.keep_as_tree(c, key.ffx_closed_flows(c), call.CALLS_PER_TREE)
   graph.on_closed(c, flow_id, flow_key, flow, outcome)
   if flow.deadline_at then redis.call('ZREM', key.ffx_flow_deadlines(c), flow_id) end
   wake.done(c, flow_id, outcome, result)
 end
 
--- Closes a flow whose rows already record that all nodes ended with success. `flow` is the value of flow_record.of_plain;
+-- Closes a flow whose rows already record that all nodes ended with success, and when. `flow` is the value of flow_record.of_plain;
 -- `result` is the flow's result if the call contains it. Returns the encoded event, which the caller logs.
 function graph.close_plain(c, flow_id, flow, result)
   finish(c, flow_id, key.flow_core(c, flow_id), flow, 'completed', 'success', result)
@@ -226,6 +226,7 @@ function graph.close(c, flow_id, flow_key)
     end
   end
   outcome = outcome or 'cancelled'
+  graph.on_closing(c, flow_id)
   finish(c, flow_id, flow_key, flow, state, outcome, outcome == 'success' and result_of(c, flow_id) or nil)
   flow_record.note_unusual(flow_key)
   flow_record.forget(c)

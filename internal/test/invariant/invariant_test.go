@@ -19,6 +19,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -300,16 +301,15 @@ var rowColumns = map[string]column{
 	"worker": {53, 4}, "lease": {57, 36},
 }
 
-var headColumns = map[string]column{"form": {0, 1}, "flags": {3, 1}, "open": {4, 4}, "created": {8, 6}, "graph": {14, 2}}
-
 // rowCommand makes a command of ROW <node> <column> <number>, or of HEAD <run> <column> <number>.
 func (s *stage) rowCommand(words []string) []string {
 	place, node := s.place(words[1])
 	at := rowColumns[words[2]]
 	if words[0] == "HEAD" {
-		at = headColumns[words[2]]
+		place := rowread.RunHeadColumns[words[2]]
+		at = column{place[0], min(place[1], 8)}
 	} else {
-		at.at += 46 + 93*(ordinals[node]-1)
+		at.at += rowread.RunHeadBytes + rowread.NodeRowBytes*(ordinals[node]-1)
 	}
 	bytes := []byte(words[3])
 	if at.bytes <= 8 {

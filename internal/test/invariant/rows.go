@@ -38,6 +38,8 @@ type runHead struct {
 	flags      int
 	open       int // from the header, or else counted in the rows
 	created    int64
+	listed     int64 // place in the lists of runs (Unix µs)
+	closed     int64 // place in the list of runs that are over
 	graph      string
 	rows       []row
 	input      string // when it is stored with the rows
@@ -66,11 +68,12 @@ func (r *row) flag(mask int) bool { return r.flags&mask != 0 }
 func readRows(key, text string) (*runHead, string) {
 	b := []byte(text)
 	if len(b) < rowread.RunHeadBytes || b[0] != rowread.RunHeadForm {
-		return nil, "has no header of form 1"
+		return nil, "has no header of form " + strconv.Itoa(rowread.RunHeadForm)
 	}
 	stored := rowread.ReadRunHead(b)
 	h := &runHead{
 		key: key, count: stored.Count, flags: stored.Flags, open: int(stored.Open), created: stored.Created, graph: stored.Graph,
+		listed: stored.Listed, closed: stored.Closed,
 	}
 	h.extended, h.replayed = h.flags&rowread.RunHeadExtended != 0, h.flags&rowread.RunHeadReplayed != 0
 	want := rowread.RunHeadBytes + h.count*rowread.NodeRowBytes

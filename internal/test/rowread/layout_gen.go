@@ -7,10 +7,10 @@ import (
 )
 
 // RunHeadBytes is the length of a RunHead.
-const RunHeadBytes = 46
+const RunHeadBytes = 60
 
 // RunHeadForm is the value of this column.
-const RunHeadForm = 1
+const RunHeadForm = 2
 
 // Bits of the column flags of a RunHead.
 const (
@@ -35,12 +35,16 @@ const (
 type RunHead struct {
 	// Form: form of the string
 	Form int
-	// Count: number of nodes
-	Count int
+	// Closed: time of its entry in the list of runs that are over; 0 while it is open
+	Closed int64
 	// Flags: properties of the run
 	Flags int
 	// Open: number of nodes that have not ended; not kept up to date in small plain runs
 	Open int64
+	// Count: number of nodes
+	Count int
+	// Listed: time of its entry in the lists of runs
+	Listed int64
 	// Created: creation of the run
 	Created int64
 	// Graph: hash of the graph, in hex
@@ -50,32 +54,38 @@ type RunHead struct {
 // RunHeadColumns has where columns are: how many bytes come before one, and how many it has.
 var RunHeadColumns = map[string][2]int{
 	"form":    {0, 1},
-	"count":   {1, 2},
-	"flags":   {3, 1},
-	"open":    {4, 4},
-	"created": {8, 6},
-	"graph":   {14, 32},
+	"closed":  {1, 7},
+	"flags":   {8, 1},
+	"open":    {9, 4},
+	"count":   {13, 2},
+	"listed":  {15, 7},
+	"created": {22, 6},
+	"graph":   {28, 32},
 }
 
 // ReadRunHead reads one from the beginning of bytes that have at least its length.
 func ReadRunHead(b []byte) RunHead {
 	return RunHead{
 		Form:    int(b[0:1][0]),
-		Count:   int(binary.LittleEndian.Uint16(b[1:3])),
-		Flags:   int(b[3:4][0]),
-		Open:    int64(binary.LittleEndian.Uint32(b[4:8])),
-		Created: time48(b[8:14]),
-		Graph:   string(b[14:46]),
+		Closed:  littleEndian(b[1:8]),
+		Flags:   int(b[8:9][0]),
+		Open:    int64(binary.LittleEndian.Uint32(b[9:13])),
+		Count:   int(binary.LittleEndian.Uint16(b[13:15])),
+		Listed:  littleEndian(b[15:22]),
+		Created: littleEndian(b[22:28]),
+		Graph:   string(b[28:60]),
 	}
 }
 
 // Append appends the bytes of a RunHead.
 func (r RunHead) Append(b []byte) []byte {
 	b = append(b, byte(r.Form))
-	b = binary.LittleEndian.AppendUint16(b, uint16(r.Count))
+	b = appendLittleEndian(b, r.Closed, 7)
 	b = append(b, byte(r.Flags))
 	b = binary.LittleEndian.AppendUint32(b, uint32(r.Open))
-	b = appendTime48(b, r.Created)
+	b = binary.LittleEndian.AppendUint16(b, uint16(r.Count))
+	b = appendLittleEndian(b, r.Listed, 7)
+	b = appendLittleEndian(b, r.Created, 6)
 	b = append(b, r.Graph...)
 	return b
 }
@@ -277,11 +287,11 @@ func ReadNodeRow(b []byte) NodeRow {
 		Epoch:    int64(binary.LittleEndian.Uint32(b[15:19])),
 		Open:     int(binary.LittleEndian.Uint16(b[19:21])),
 		Told:     int(binary.LittleEndian.Uint16(b[21:23])),
-		Expires:  time48(b[23:29]),
-		Acquired: time48(b[29:35]),
-		Started:  time48(b[35:41]),
-		Ended:    time48(b[41:47]),
-		Changed:  time48(b[47:53]),
+		Expires:  littleEndian(b[23:29]),
+		Acquired: littleEndian(b[29:35]),
+		Started:  littleEndian(b[35:41]),
+		Ended:    littleEndian(b[41:47]),
+		Changed:  littleEndian(b[47:53]),
 		Worker:   int64(binary.LittleEndian.Uint32(b[53:57])),
 		Lease:    string(b[57:93]),
 	}
@@ -304,11 +314,11 @@ func (r NodeRow) Append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(r.Epoch))
 	b = binary.LittleEndian.AppendUint16(b, uint16(r.Open))
 	b = binary.LittleEndian.AppendUint16(b, uint16(r.Told))
-	b = appendTime48(b, r.Expires)
-	b = appendTime48(b, r.Acquired)
-	b = appendTime48(b, r.Started)
-	b = appendTime48(b, r.Ended)
-	b = appendTime48(b, r.Changed)
+	b = appendLittleEndian(b, r.Expires, 6)
+	b = appendLittleEndian(b, r.Acquired, 6)
+	b = appendLittleEndian(b, r.Started, 6)
+	b = appendLittleEndian(b, r.Ended, 6)
+	b = appendLittleEndian(b, r.Changed, 6)
 	b = binary.LittleEndian.AppendUint32(b, uint32(r.Worker))
 	b = append(b, r.Lease...)
 	return b

@@ -30,6 +30,8 @@ type Head struct {
 	Flags   int // of RunHead
 	Open    int // nodes that have not ended
 	Created int64
+	Listed  int64  // place in the lists of runs (Unix µs)
+	Closed  int64  // place in the list of runs that are over; 0 while it is open
 	Graph   string // hash
 }
 
@@ -87,7 +89,8 @@ func Parse(nodes string) (Head, []Row, error) {
 	}
 	b := []byte(nodes)
 	stored := ReadRunHead(b)
-	h := Head{Nodes: stored.Count, Flags: stored.Flags, Open: int(stored.Open), Created: stored.Created, Graph: stored.Graph}
+	h := Head{Nodes: stored.Count, Flags: stored.Flags, Open: int(stored.Open), Created: stored.Created, Graph: stored.Graph,
+		Listed: stored.Listed, Closed: stored.Closed}
 	want := RunHeadBytes + h.Nodes*NodeRowBytes
 	if h.Flags&RunHeadInput != 0 && len(b) > want {
 		input, _ := inputAfter(nodes, h.Nodes)
@@ -114,12 +117,14 @@ func Parse(nodes string) (Head, []Row, error) {
 	return h, rows, nil
 }
 
-func time48(b []byte) int64 {
-	return int64(binary.LittleEndian.Uint32(b)) | int64(binary.LittleEndian.Uint16(b[4:]))<<32
+func littleEndian(b []byte) int64 {
+	var eight [8]byte
+	copy(eight[:], b)
+	return int64(binary.LittleEndian.Uint64(eight[:]))
 }
 
-func appendTime48(b []byte, at int64) []byte {
-	return binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint32(b, uint32(at)), uint16(at>>32))
+func appendLittleEndian(b []byte, n int64, size int) []byte {
+	return append(b, binary.LittleEndian.AppendUint64(nil, uint64(n))[:size]...)
 }
 
 func rowOf(stored NodeRow) Row {

@@ -3,8 +3,9 @@
 -- at once, so it does not handle runs that the call has loaded.
 
 local ROW_BYTES, PLAIN = node_row.BYTES, run_head.PLAIN
--- Bytes of the header before the flags, and up to the end of the number of open nodes, which follows them.
-local FLAGS, BEHIND_OPEN = run_head.FLAGS_AT - 1, run_head.CREATED_AT - 1
+-- Bytes of the header before the time of the end, before the flags, which follow it, and up to the end of the number of open
+-- nodes, which follows them.
+local CLOSED, FLAGS, BEHIND_OPEN = run_head.CLOSED_AT - 1, run_head.FLAGS_AT - 1, run_head.COUNT_AT - 1
 local COUNTED_ACTIVE, COUNTED_WAITING = row.COUNTED_ACTIVE, row.COUNTED_WAITING
 
 -- Maximum number of bytes between two rows that are written again unchanged: that takes less time than another command.
@@ -112,12 +113,13 @@ local function resolve_edges(c, flow, successors, stem, result)
   return table.concat(events)
 end
 
--- Writes the changes of a run's rows after a success, with `behind`, which is nil or is written after the last row. Returns the
+-- Writes the changes of a run's rows after a success, with the end of the run when `open` is 1, and with `behind`, which is nil or is written after the last row. Returns the
 -- text for the event log.
 local function succeed(c, flow, bytes, open, node, done, successors, stem, result, behind)
   local head_at, head = FLAGS + 1, nil
   if open == 1 then
-    head_at, head = FLAGS, struct.pack(run_head.STANDING, string.byte(bytes, FLAGS + 1) - PLAIN, 0)
+    head_at = CLOSED
+    head = struct.pack(run_head.STANDING, run_list.ended(c, flow.id), string.byte(bytes, FLAGS + 1) - PLAIN, 0)
   elseif not flow.is_small then
     head = struct.pack(run_head.OPEN_FORMAT, open - 1)
   end

@@ -5,8 +5,8 @@
 -- their place, from 1 on: both contain the place of the row.
 
 -- @row      run_head  The header of the rows of a run
--- @column   form      byte      =1 form of the string
--- @column   count     short     number of nodes
+-- @column   form      byte      =2 form of the string
+-- @column   closed    micros    time of its entry in the list of runs that are over; 0 while it is open
 -- @column   flags     flags     properties of the run
 -- @bit      flags     extended  nodes or edges have been added by the contract's calls
 -- @bit      flags     replayed  a node was replayed, so an edge may be resolved again
@@ -17,11 +17,13 @@
 -- @bit      flags     special   the run has budgets, or belongs to a node
 -- @bit      flags     input     the input of the run follows the rows
 -- @column   open      long      number of nodes that have not ended; not kept up to date in small plain runs
+-- @column   count     short     number of nodes
+-- @column   listed    micros    time of its entry in the lists of runs
 -- @column   created   time      creation of the run
 -- @column   graph     text(32)  hash of the graph, in hex
--- @piece    state     count flags open created..graph
--- @piece    standing  flags open
--- @piece    identity  created graph
+-- @piece    state     flags open count listed..graph
+-- @piece    standing  closed flags open
+-- @piece    identity  listed created graph
 
 -- @row      node_row  The row of a node
 -- @beside   run ordinal was
@@ -142,11 +144,12 @@ row.SMALL_RUN = SMALL_RUN
 -- The phase of a node that has ended, as a number in rows.
 local TERMINAL = 4
 
--- Creates a run in memory. `at` is the place of the partition (see call.open), false where only a key of the run is known.
-local function new_run(at, prefix, tag, id, nodes_key, count, flags, open, created, graph_hash)
+-- Creates a run in memory, with the fields of its header. `at` is the place of the partition (see call.open), false where only a key of the run is known.
+local function new_run(at, prefix, tag, id, nodes_key, head)
   return {
-    at = at, prefix = prefix, tag = tag, id = id, key = nodes_key, stem = tag .. ':' .. string.sub(id, 1, 32), count = count,
-    flags = flags, open = open, created = created, graph = graph_hash, rows = {}, dirty = {},
+    at = at, prefix = prefix, tag = tag, id = id, key = nodes_key, stem = tag .. ':' .. string.sub(id, 1, 32), count = head.count,
+    flags = head.flags, open = head.open, created = head.created, graph = head.graph, listed = head.listed, closed = head.closed,
+    rows = {}, dirty = {},
   }
 end
 
@@ -167,8 +170,8 @@ local function load_run(at, prefix, tag, id, nodes_key)
   local bytes = redis.call('GETRANGE', nodes_key, '0', row.LAST_OF_FIRST_READ)
   if #bytes < HEAD_BYTES then return nil end
   local head = run_head.read(bytes, 1)
-  if head.form ~= run_head.FORM then error('rows of an unknown form: ' .. nodes_key) end
-  local run = new_run(at, prefix, tag, id, nodes_key, head.count, head.flags, head.open, head.created, head.graph)
+  if head.form ~= run_head.FORM then error('rows of form ' .. head.form .. ', not ' .. run_head.FORM .. ': ' .. nodes_key) end
+  local run = new_run(at, prefix, tag, id, nodes_key, head)
   run.bytes = bytes
   if run.count <= SMALL_RUN and run.flags % 16 == run_head.PLAIN then run.open = nil end
   return run
@@ -211,14 +214,16 @@ function row.is_loaded(flow_id) return runs[flow_id] ~= nil end
 
 -- Returns the header of the text that the runs of a graph are copies of.
 function row.first_head(count, graph_hash)
-  return run_head.pack({ count = count, flags = 0, open = count, created = 0, graph = graph_hash })
+  return run_head.pack({ count = count, flags = 0, open = count, created = 0, graph = graph_hash, listed = 0, closed = 0 })
 end
 
 -- Creates a run with the initial rows of its nodes: `initial`, or, when that is nil, a copy of the text at `rows_key`. The call's
--- changes to them are written when it ends. `behind`: the bytes after the rows, "" for none.
-function row.create(c, flow_id, count, graph_hash, initial, rows_key, flags, behind)
+-- changes to them are written when it ends. `listed`: the time of its entry in the lists of runs. `behind`: the bytes after the rows, "" for none.
+function row.create(c, flow_id, count, graph_hash, initial, rows_key, flags, listed, behind)
   local nodes_key = key.flow_nodes(c, flow_id)
-  local run = new_run(c.at, c.at.prefix, c.at.tag, flow_id, nodes_key, count, flags, count, c.now, graph_hash)
+  local run = new_run(c.at, c.at.prefix, c.at.tag, flow_id, nodes_key, {
+    count = count, flags = flags, open = count, created = c.now, graph = graph_hash, listed = listed, closed = 0,
+  })
   local head = run_head.pack(run)
   if initial then
     run.bytes = head .. initial .. behind

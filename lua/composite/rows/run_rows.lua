@@ -22,7 +22,7 @@ function run_rows.add_nodes(run, ids, from, to)
 end
 
 -- Records of plain runs that the interpreter knows, as flow_record.read returns them, each with the place of its run, its keys
--- and graph, and the bytes of its header after the number of open nodes; these values do not change. Bounded: when it is full, it
+-- and graph, and the bytes of its header from `listed` on; these values do not change. Bounded: when it is full, it
 -- is emptied.
 local known, known_count = {}, 0
 local MAX_KNOWN = 1024
@@ -34,7 +34,7 @@ local SPECIAL_FIELDS = {
   'parent_execution_id', 'fail_fast',
 }
 
-local HEAD_BYTES, STATE, STATE_AT, IDENTITY = run_head.BYTES, run_head.STATE, run_head.COUNT_AT, run_head.IDENTITY
+local HEAD_BYTES, STATE, STATE_AT, IDENTITY = run_head.BYTES, run_head.STATE, run_head.FLAGS_AT, run_head.IDENTITY
 local PLAIN = run_head.PLAIN
 
 -- Keeps the record of a plain run.
@@ -47,12 +47,12 @@ end
 local function read_plain(c, flow_id, identity, flags, count)
   local values = redis.call('HMGET', key.flow_core(c, flow_id), unpack(row.is_special(flags) and SPECIAL_FIELDS or PLAIN_FIELDS))
   if not values[1] then return nil end
-  local created, graph_hash = struct.unpack(IDENTITY, identity)
+  local listed, created, graph_hash = struct.unpack(IDENTITY, identity)
   local flow = {
     flow_kind = values[1], run_id = values[2] or '', deadline_at = values[3] or nil, trace_context = values[4] or nil,
     retention = values[5] or nil, fair_key = values[6] or nil, namespace = values[7] or nil, budgets = values[8] or nil,
     budget_ids = values[9] or nil, parent_execution_id = values[10] or nil, fail_fast = values[11] or nil, id = flow_id, at = c.at,
-    identity = identity, public_flow_state = 'open', created = created, created_text = number.time(created),
+    identity = identity, public_flow_state = 'open', listed = listed, created = created, created_text = number.time(created),
     graph = graph_store.of_call(c, graph_hash), graph_hash = graph_hash, count = count, is_small = count <= row.SMALL_RUN,
     has_input = row.has_input(flags),
     nodes_key = key.flow_nodes(c, flow_id), results_key = key.flow_results(c, flow_id), events_key = key.flow_events(c, flow_id), about = nil,
@@ -69,7 +69,7 @@ function run_rows.created(c, r, A, run, deadline_at)
   keep(r.id, {
     flow_kind = A.flow_name, namespace = A.namespace, run_id = run.run_id, deadline_at = deadline_at, trace_context = given(run.trace_context),
     retention = given(A.retention), fair_key = given(run.fair_key), id = r.id, at = c.at,
-    identity = struct.pack(IDENTITY, r.created, r.graph), public_flow_state = 'open', created = r.created, created_text = c.now_text,
+    identity = struct.pack(IDENTITY, r.listed, r.created, r.graph), public_flow_state = 'open', listed = r.listed, created = r.created, created_text = c.now_text,
     graph = r.known_graph, graph_hash = r.graph, count = r.count, is_small = r.count <= row.SMALL_RUN,
     has_input = row.has_input(r.flags),
     nodes_key = r.key, results_key = key.flow_results(c, r.id), events_key = key.flow_events(c, r.id), about = nil,
@@ -80,8 +80,8 @@ end
 function run_rows.plain_flow(run, c, flow_id)
   if not row.is_plain(run) then return nil end
   local flow = known[flow_id]
-  if flow and flow.at == c.at and flow.created == run.created and flow.graph_hash == run.graph then return flow end
-  return read_plain(c, flow_id, struct.pack(IDENTITY, run.created, run.graph), run.flags, run.count)
+  if flow and flow.at == c.at and flow.listed == run.listed and flow.graph_hash == run.graph then return flow end
+  return read_plain(c, flow_id, struct.pack(IDENTITY, run.listed, run.created, run.graph), run.flags, run.count)
 end
 
 -- Number of rows after a node's row that are read with it before its successors are known.
@@ -112,7 +112,7 @@ function run_rows.plain(c, flow_id, ordinal)
   local to = flow and flow.count == 1 and row_inputs.LAST_OF_ONE or node and node.read_to or last_to_read(flow, node, ordinal)
   local bytes = redis.call('GETRANGE', flow and flow.nodes_key or key.flow_nodes(c, flow_id), '0', to)
   if #bytes < HEAD_BYTES then return nil end
-  local count, flags, open, identity = struct.unpack(STATE, bytes, STATE_AT)
+  local flags, open, count, identity = struct.unpack(STATE, bytes, STATE_AT)
   if flags % (2 * PLAIN) ~= PLAIN then return nil end
   if not flow or flow.identity ~= identity then
     flow, node = read_plain(c, flow_id, identity, flags, count), nil
