@@ -1,12 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -21,12 +21,16 @@ type goal struct {
 	unit   string
 	atMost bool
 	target float64
-	once   bool // measured in the first round only
+	once   bool     // measured in the first round only
+	over   *setting // the value is divided by the one there, in the same round
 	adjust func(*settings)
 }
 
 // manyClients keep 100 runs under way.
 func manyClients(s *settings) { s.clients = 100 }
+
+// shapeTime is how long each shape is loaded, in all rounds of run-cost together.
+const shapeTime = 1500 * time.Millisecond
 
 // onValkey is a goal on a server without an append-only file.
 func onValkey(g goal) goal {
@@ -44,6 +48,17 @@ func atLeast(work, figure, unit string, target float64) goal {
 	return onValkey(goal{work: work, figure: figure, unit: unit, target: target})
 }
 
+// plain is a goal of a kind of runs, as a multiple of the costs of the same kind without a feature; without a target,
+// the figure is only shown.
+func plain(name string, target float64) goal {
+	g := once(withManyClients(atMost("run-cost", name+" / plain", "×", target)))
+	g.adjust = func(s *settings) {
+		manyClients(s)
+		s.time = shapeTime
+	}
+	return g
+}
+
 // withManyClients is a goal with 100 runs under way.
 func withManyClients(g goal) goal {
 	g.adjust = manyClients
@@ -56,23 +71,47 @@ func once(g goal) goal {
 	return g
 }
 
-// flushed is a goal on a server that flushes its append-only file every second.
-func flushed(g goal) goal {
-	g.aof = "everysec"
+// flushed is a goal on a server with an append-only file: "everysec" or "always" is when it is flushed.
+func flushed(when string, g goal) goal {
+	g.aof = when
+	return g
+}
+
+// inCluster is a goal of a cluster of three.
+func inCluster(g goal) goal {
+	g.engine = "cluster"
+	return g
+}
+
+// ofOneServer is a goal of a figure as a multiple of the one of one server.
+func ofOneServer(g goal) goal {
+	g.over, g.unit = &setting{"valkey", "no", g.work}, "×"
+	return g
+}
+
+// inProcess is a goal of the engine in this process.
+func inProcess(g goal) goal {
+	g.engine = ""
 	return g
 }
 
 var goals = []goal{
-	withManyClients(atLeast("single", "flows", "1/s", 12_000)),
-	flushed(withManyClients(atLeast("single", "flows", "1/s", 9_000))),
-	withManyClients(atLeast("chain", "flows", "1/s", 2_000)),
+	withManyClients(atLeast("single", "flows", "1/s", 30_000)),
+	withManyClients(atMost("single", "server CPU per node", "µs", 25)),
+	withManyClients(atMost("single", "own CPU per node", "µs", 12)),
+	withManyClients(atMost("single", "own allocations per node", "", 25)),
+	flushed("everysec", withManyClients(atLeast("single", "flows", "1/s", 23_800))),
+	flushed("always", withManyClients(atLeast("single", "flows", "1/s", 10_000))),
+	withManyClients(atLeast("chain", "flows", "1/s", 5_500)),
 	withManyClients(atMost("chain", "p99", "ms", 120)),
-	withManyClients(atMost("chain", "server CPU per node", "µs", 40)),
+	withManyClients(atMost("chain", "server CPU per node", "µs", 14)),
 	withManyClients(atMost("chain", "commands per node", "", 9)),
-	withManyClients(atMost("chain", "own CPU per node", "µs", 30)),
-	flushed(withManyClients(atLeast("chain", "flows", "1/s", 1_400))),
-	atMost("single-idle", "p50", "ms", 0.6),
-	atMost("chain-idle", "p50", "ms", 2.5),
+	withManyClients(atMost("chain", "own CPU per node", "µs", 9)),
+	flushed("everysec", withManyClients(atLeast("chain", "flows", "1/s", 4_000))),
+	flushed("always", withManyClients(atLeast("chain", "flows", "1/s", 1_200))),
+	withManyClients(atLeast("one-slot", "flows", "1/s", 8_000)),
+	atMost("single-idle", "p50", "ms", 0.2),
+	atMost("chain-idle", "p50", "ms", 0.8),
 	atMost("fanout-idle", "p50", "ms", 9),
 	atMost("retry", "late p99", "ms", 20),
 	atMost("raw-idle", "create p50", "ms", 5),
@@ -80,33 +119,64 @@ var goals = []goal{
 	atMost("raw-idle", "replay p50", "ms", 5),
 	atMost("raw-idle", "edge p50", "ms", 5),
 	onValkey(goal{work: "node-cost", figure: "server CPU per node", unit: "µs", atMost: true}),
-	atMost("idle", "server commands", "1/s", 50),
-	atMost("idle", "server CPU", "% of a core", 1),
-	atMost("idle", "client CPU", "% of a core", 1),
+	once(atMost("idle", "server commands", "1/s", 50)),
+	once(atMost("idle", "server CPU", "% of a core", 1)),
+	once(atMost("idle", "client CPU", "% of a core", 1)),
 	once(atMost("idle-50", "function calls", "1/s", 5)),
 	once(atMost("idle-50", "server CPU", "% of a core", 0.1)),
-	withManyClients(atMost("admission", "limit adds", "µs/run", 15)),
-	withManyClients(atMost("admission", "used budget adds", "µs/run", 25)),
-	atMost("memory", "memory per finished node", "B", 1100),
-	atMost("memory-single", "memory per finished node", "B", 2500),
+	plain("chain with Finally", 1.3),
+	plain("any-of", 1.3),
+	plain("quorum", 1.3),
+	plain("StartAt", 1.3),
+	plain("signal", 0),
+	plain("WithSignal", 1.3),
+	plain("WithKey", 1.3),
+	plain("fork", 1.3),
+	plain("retry", 0),
+	plain("chain with a retry", 1.3),
+	plain("WithID", 1.1),
+	plain("ScheduleToStart", 1.3),
+	plain("StartToClose", 1.1),
+	plain("HeartbeatTimeout", 1.1),
+	plain("limit", 1.1),
+	plain("Deadline", 1.1),
+	plain("Retention", 1.1),
+	plain("priority, memo, tag", 1.2),
+	{work: "run-cost", figure: "used budget adds", engine: "valkey", aof: "no", unit: "µs/run", atMost: true, target: 5, once: true},
+	{work: "run-cost", figure: "1 KB", engine: "valkey", aof: "no", unit: "1/s", once: true},
+	{work: "run-cost", figure: "10 KB", engine: "valkey", aof: "no", unit: "1/s", once: true},
+	{work: "run-cost", figure: "100 KB", engine: "valkey", aof: "no", unit: "1/s", once: true},
+	once(atLeast("due-10000", "runs", "1/s", 0)),
+	once(atMost("due-10000", "server CPU", "µs/run", 0)),
+	once(atLeast("due-100000", "runs", "1/s", 0)),
+	once(atMost("due-100000", "server CPU", "µs/run", 0)),
+	once(withManyClients(atMost("kept", "more", "%", 10))),
+	once(withManyClients(atMost("kept", "memory per kept run", "B", 1100))),
+	atMost("memory", "memory per finished node", "B", 350),
+	atMost("memory-single", "memory per finished node", "B", 1100),
 	atMost("large", "submit", "ms", 300),
 	atMost("large", "slowest call of submit", "ms", 3),
 	atMost("large", "slowest call of run", "ms", 5),
 	once(atMost("wake-50", "wasted claims per execution", "", 3)),
-	once(withManyClients(atLeast("contention", "worst of best", "%", 85))),
+	once(withManyClients(atLeast("contention", "worst of best", "%", 95))),
 	once(withManyClients(atMost("contention", "64 workers: wasted claims per execution", "", 0.2))),
 	once(atMost("backlog", "more", "%", 20)),
 	once(atMost("backlog", "memory per waiting node", "B", 400)),
-	{work: "chain", figure: "flows", engine: "", aof: "no", unit: "1/s", target: 1_200},
+	inCluster(withManyClients(atLeast("single", "flows", "1/s", 0))),
+	inCluster(ofOneServer(withManyClients(atMost("single", "server CPU per node", "", 0)))),
+	inCluster(withManyClients(atLeast("chain", "flows", "1/s", 0))),
+	inCluster(ofOneServer(withManyClients(atMost("chain", "server CPU per node", "", 1.1)))),
+	inProcess(withManyClients(atLeast("single", "flows", "1/s", 20_000))),
+	inProcess(withManyClients(atLeast("chain", "flows", "1/s", 5_000))),
 }
 
 // allRounds is the number of rounds of -all, unless -rounds sets another.
 const allRounds = 3
 
-// measured has the measurements of one server with one durability.
+// setting is a workload on one server with one durability.
 type setting struct{ engine, aof, work string }
 
-// measureAll prints the table of targets: least, middle and most of several rounds.
+// measureAll prints the table of targets as Markdown: minimum, median and maximum of several rounds.
 func measureAll(ctx context.Context, s settings, out io.Writer) error {
 	rounds := s.rounds
 	if rounds == 1 {
@@ -116,35 +186,44 @@ func measureAll(ctx context.Context, s settings, out io.Writer) error {
 	var calls, tasks []float64
 	for round := range rounds {
 		for _, server := range []setting{{engine: "valkey", aof: "no"}, {engine: "valkey", aof: "everysec"},
-			{aof: "no"}} {
+			{engine: "valkey", aof: "always"}, {engine: "cluster", aof: "no"}, {aof: "no"}} {
 			c, err := measureGoals(ctx, s, server, round, values)
 			if err != nil {
 				return err
 			}
-			if server.engine != "" && server.aof == "no" {
+			if server.engine == "valkey" && server.aof == "no" {
 				calls, tasks = append(calls, c.FunctionCalls), append(tasks, c.ListTasks)
 			}
 		}
 	}
-	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "work\tengine\tAOF\tfigure\tunit\ttarget\tleast\tmiddle\tmost\t")
-	row := func(list []float64, cells ...any) {
+	fmt.Fprint(out, "| work | engine | AOF | figure | unit | target | least | median | most |\n"+
+		"| --- | --- | --- | --- | --- | ---: | ---: | ---: | ---: |\n")
+	row := func(list []float64, cells ...string) {
 		least, middle, most := spread(list)
-		fmt.Fprintln(w, strings.TrimSuffix(fmt.Sprintf(strings.Repeat("%v\t", len(cells)), cells...), "")+
-			number(least)+"\t"+number(middle)+"\t"+number(most)+"\t")
+		cells = append(cells, number(least), number(middle), number(most))
+		fmt.Fprintf(out, "| %s |\n", strings.Join(cells, " | "))
 	}
 	for _, g := range goals {
-		if list := values[setting{g.engine, g.aof, g.work}][g.figure]; len(list) > 0 {
-			engine := g.engine
-			if engine == "" {
-				engine = "embedded"
-			}
-			row(list, g.work, engine, g.aof, g.figure, g.unit, g.shown())
+		if list := g.of(values); len(list) > 0 {
+			row(list, g.work, cmp.Or(g.engine, "embedded"), g.aof, g.figure, g.unit, g.shown())
 		}
 	}
 	row(calls, "ceiling", "valkey", "no", "empty FCALL", "1/s", "")
 	row(tasks, "ceiling", "valkey", "no", "list tasks", "1/s", "")
-	return w.Flush()
+	return nil
+}
+
+// of returns the figure of each round.
+func (g goal) of(values map[setting]map[string][]float64) []float64 {
+	list := values[setting{g.engine, g.aof, g.work}][g.figure]
+	if g.over == nil {
+		return list
+	}
+	ratios := make([]float64, len(list))
+	for round, value := range list {
+		ratios[round] = value / values[*g.over][g.figure][round]
+	}
+	return ratios
 }
 
 func (g goal) shown() string {

@@ -32,6 +32,7 @@ type settings struct {
 	work        string
 	concurrency int
 	flows       int
+	most        int // bounds the runs of -time, for a workload that sets it
 	time        time.Duration
 	idleTime    time.Duration
 	clients     int
@@ -53,7 +54,7 @@ func parseFlags(args []string) (settings, error) {
 	s := settings{pools: []int{1, 4, 16, 64}}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.StringVar(&s.url, "engine", os.Getenv("FLOWFABRIC_URL"),
-		"URL of the engine, or redis or valkey to start one; empty is one in this process")
+		"URL of the engine, or redis, valkey or cluster (of three) to start one; empty is one in this process")
 	flags.StringVar(&s.aof, "aof", "no", "appendfsync of a server that is started: no (no file), everysec, always")
 	flags.StringVar(&s.work, "work", "single,chain,chain-idle,fanout-idle,retry",
 		"workloads: "+strings.Join(workloadNames(), ", "))
@@ -62,7 +63,7 @@ func parseFlags(args []string) (settings, error) {
 	flags.DurationVar(&s.time, "time", 3*time.Second, "how long to load")
 	flags.DurationVar(&s.idleTime, "idle-time", 18*time.Second, "how long to look at an idle system")
 	flags.IntVar(&s.clients, "clients", 16, "goroutines that start runs under load and wait for them")
-	flags.IntVar(&s.backlog, "n", 1_000_000, "waiting executions of the backlog workload")
+	flags.IntVar(&s.backlog, "n", 100_000, "waiting executions of the backlog workload, runs that the kept workload keeps")
 	flags.BoolVar(&s.asJSON, "json", false, "print one JSON object for each workload")
 	flags.StringVar(&s.cpuProfile, "cpuprofile", "", "write a CPU profile of this process to the file")
 	flags.StringVar(&s.memProfile, "memprofile", "", "write a profile of this process's allocations to the file")

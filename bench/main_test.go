@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -46,6 +47,21 @@ func TestGoals(t *testing.T) {
 	for _, g := range goals {
 		if workloads[g.work] == nil {
 			t.Errorf("no workload %q", g.work)
+		}
+		name, _, _ := strings.Cut(g.figure, " / ")
+		name = strings.TrimSuffix(name, " adds")
+		if g.work == "run-cost" && !slices.ContainsFunc(shapes, func(sh shape) bool { return sh.name == name }) {
+			t.Errorf("no shape %q", name)
+		}
+	}
+}
+
+// Every shape is compared with one that exists.
+func TestShapes(t *testing.T) {
+	t.Parallel()
+	for _, sh := range shapes {
+		if sh.of != "" && !slices.ContainsFunc(shapes, func(other shape) bool { return other.name == sh.of }) {
+			t.Errorf("%s is compared with %q, which does not exist", sh.name, sh.of)
 		}
 	}
 }

@@ -24,26 +24,29 @@ type stats struct {
 	memory   int64         // used_memory (bytes)
 }
 
-// serverStats reads INFO. An engine in this process has none.
+// serverStats reads INFO of all servers. An engine in this process has none.
 func serverStats(ctx context.Context, e *runtime.Engine) (stats, error) {
 	if e.Embedded() != nil {
 		return stats{}, nil
 	}
-	client := engine.ConnOf(e.Internal()).Client()
-	text, err := client.Do(ctx, client.B().Info().Section("commandstats", "cpu", "stats", "memory").Build()).ToString()
-	if err != nil {
-		return stats{}, fmt.Errorf("INFO: %w", err)
-	}
 	var s stats
-	for line := range strings.Lines(text) {
-		name, value, found := strings.Cut(strings.TrimSpace(line), ":")
-		if found {
-			s.read(name, value)
+	for _, client := range engine.ConnOf(e.Internal()).Client().Nodes() {
+		text, err := client.Do(ctx,
+			client.B().Info().Section("commandstats", "cpu", "stats", "memory").Build()).ToString()
+		if err != nil {
+			return stats{}, fmt.Errorf("INFO: %w", err)
+		}
+		for line := range strings.Lines(text) {
+			name, value, found := strings.Cut(strings.TrimSpace(line), ":")
+			if found {
+				s.read(name, value)
+			}
 		}
 	}
 	return s, nil
 }
 
+// read adds a line of INFO.
 func (s *stats) read(name, value string) {
 	whole := func() int64 { n, _ := strconv.ParseInt(value, 10, 64); return n }
 	switch {
@@ -52,11 +55,12 @@ func (s *stats) read(name, value string) {
 		s.calls += calls
 		s.micros += micros
 	case name == "cmdstat_ping":
-		s.pings, _ = callsOf(value)
+		pings, _ := callsOf(value)
+		s.pings += pings
 	case name == "total_commands_processed":
-		s.commands = whole()
+		s.commands += whole()
 	case name == "used_memory":
-		s.memory = whole()
+		s.memory += whole()
 	case name == "used_cpu_user", name == "used_cpu_sys":
 		seconds, _ := strconv.ParseFloat(value, 64)
 		s.cpu += time.Duration(seconds * float64(time.Second))
@@ -147,8 +151,12 @@ func slowest(ctx context.Context, e *runtime.Engine, do func() error) (time.Dura
 	return time.Duration(most) * time.Microsecond, nil
 }
 
-// startServer resolves the value of -engine: "redis" and "valkey" start a server for this run, which close ends.
+// startServer resolves the value of -engine: "redis" and "valkey" start a server for this run, and "cluster" several,
+// which close ends.
 func startServer(engine, aof string) (url string, stop func() error, err error) {
+	if engine == "cluster" && aof == "no" {
+		return startCluster()
+	}
 	kind := testserver.Kind(engine)
 	if kind != testserver.Redis && kind != testserver.Valkey {
 		if aof != "no" {

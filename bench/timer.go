@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
@@ -66,14 +65,9 @@ func startMany(ctx context.Context, s settings) (figures []figure, err error) {
 	err = withEngine(ctx, s, func(_ *runtime.Engine, client *runtime.Client) error {
 		started, begun := 0, time.Now()
 		for time.Since(begun) < s.time {
-			runs, err := runtime.StartMany(ctx, client, def, make([]runtime.NewRun[int], manyStarts))
+			runs, err := startAll(ctx, client, def, manyStarts)
 			if err != nil {
 				return err
-			}
-			for _, r := range runs {
-				if r.Err != nil {
-					return fmt.Errorf("start: %w", r.Err)
-				}
 			}
 			started += len(runs)
 		}
@@ -81,4 +75,52 @@ func startMany(ctx context.Context, s settings) (figures []figure, err error) {
 		return nil
 	})
 	return figures, err
+}
+
+// dueAhead is how long before their time the runs of a storm are started, for each of them.
+const dueAhead = 100 * time.Microsecond
+
+// dueStorm measures how fast runs of one node end whose start is delayed to one moment, from then on.
+func dueStorm(count int) workload {
+	return func(ctx context.Context, s settings) (figures []figure, err error) {
+		def, err := chain(1)
+		if err != nil {
+			return nil, err
+		}
+		l, err := local(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, l.Close()) }()
+		count := s.atMost(count)
+		at := time.Now().Add(time.Duration(count) * dueAhead).Add(time.Second)
+		var runs []*runtime.Run[int]
+		for len(runs) < count {
+			more, err := startAll(ctx, l.Client(), def, min(count-len(runs), manyStarts), runtime.StartAt(at))
+			if err != nil {
+				return nil, err
+			}
+			runs = append(runs, more...)
+		}
+		late := time.Since(at) // more than 0 where starts take long: they are a part of the measurement then
+		if err := wait(ctx, -late); err != nil {
+			return nil, err
+		}
+		before, err := serverStats(ctx, l.Engine())
+		if err != nil {
+			return nil, err
+		}
+		for _, run := range runs {
+			if _, err := run.Result(ctx); err != nil {
+				return nil, err
+			}
+		}
+		figures = []figure{{"runs", "1/s", float64(count) / time.Since(at).Seconds()}}
+		after, err := serverStats(ctx, l.Engine())
+		if cost := after.since(before); cost.commands > 0 {
+			figures = append(figures, figure{"server CPU", "µs/run", float64(cost.cpu.Microseconds()) / float64(count)},
+				figure{"commands", "/run", float64(cost.commands) / float64(count)})
+		}
+		return figures, err
+	}
 }

@@ -333,17 +333,19 @@ func wait(ctx context.Context, d time.Duration) error {
 // 256 bytes.
 func memory(nodes int) workload {
 	return func(ctx context.Context, s settings) (figures []figure, err error) {
-		def, err := textChain("memory", nodes)
+		sh := shape{name: "memory", graph: line(nodes)}
+		def, err := sh.build()
 		if err != nil {
 			return nil, err
 		}
 		if s.flows == 0 {
 			s.flows = 20_000 / nodes
 		}
+		in := payload(payloadSize)
 		err = withEngine(ctx, s, func(e *runtime.Engine, client *runtime.Client) error {
 			return atWork(ctx, s, e, 1, func([]*runtime.Worker) error {
 				for range s.warmUp() {
-					if err := oneText(ctx, client, def); err != nil {
+					if err := one(ctx, client, def, in); err != nil {
 						return err
 					}
 				}
@@ -351,7 +353,7 @@ func memory(nodes int) workload {
 				if err != nil {
 					return err
 				}
-				if _, err := load(ctx, s, s.clients, func(int) error { return oneText(ctx, client, def) }); err != nil {
+				if _, err := load(ctx, s, s.clients, func(int) error { return one(ctx, client, def, in) }); err != nil {
 					return err
 				}
 				after, err := serverStats(ctx, e)

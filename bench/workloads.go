@@ -21,17 +21,16 @@ import (
 type workload func(ctx context.Context, s settings) ([]figure, error)
 
 var workloads = map[string]workload{
-	"single":        loaded(func() (*flow.Definition[int, int], error) { return chain(1) }),
+	"single":        loaded(single),
 	"chain":         loaded(func() (*flow.Definition[int, int], error) { return chain(10) }),
 	"fanout":        loaded(func() (*flow.Definition[int, int], error) { return fanout(100) }),
-	"single-idle":   idle(func() (*flow.Definition[int, int], error) { return chain(1) }),
+	"single-idle":   idle(single),
 	"chain-idle":    idle(func() (*flow.Definition[int, int], error) { return chain(10) }),
 	"fanout-idle":   idle(func() (*flow.Definition[int, int], error) { return fanout(100) }),
 	"fanout-1000":   idle(func() (*flow.Definition[int, int], error) { return fanout(1000) }),
 	"retry":         retryLateness,
 	"node-cost":     nodeCost,
 	"backlog":       backlog,
-	"admission":     admission,
 	"idle":          idleWorker,
 	"idle-50":       idleProcesses,
 	"memory":        memory(10),
@@ -46,6 +45,18 @@ var workloads = map[string]workload{
 	"timer":         timerLateness,
 	"sleep":         sleepLateness,
 	"start-many":    startMany,
+	"one-slot":      with(loaded(single), func(s *settings) { s.concurrency = 1 }),
+	"kept":          kept,
+	"due-10000":     dueStorm(10_000),
+	"due-100000":    dueStorm(100_000),
+}
+
+// with is a workload with other settings.
+func with(work workload, change func(*settings)) workload {
+	return func(ctx context.Context, s settings) ([]figure, error) {
+		change(&s)
+		return work(ctx, s)
+	}
 }
 
 func workloadNames() []string { return slices.Sorted(maps.Keys(workloads)) }
@@ -54,11 +65,11 @@ var (
 	noop = activity.New("bench.noop", func(_ context.Context, n int) (int, error) { return n, nil })
 	sum  = activity.New("bench.sum", func(_ context.Context, list []int) (int, error) { return len(list), nil })
 	echo = activity.New("bench.echo", func(_ context.Context, text string) (string, error) { return text, nil })
-	// report reports one unit to the budget of its run.
-	report = activity.New("bench.report", func(ctx context.Context, n int) (int, error) { return n, activity.ReportUsage(ctx, "calls", 1) })
 )
 
-func activities() []activity.Handler { return []activity.Handler{noop, sum, echo, report} }
+func activities() []activity.Handler { return []activity.Handler{noop, sum, echo} }
+
+func single() (*flow.Definition[int, int], error) { return chain(1) }
 
 func chain(nodes int) (*flow.Definition[int, int], error) {
 	f := flow.New[int, int]("bench-chain")
@@ -186,7 +197,7 @@ func load(
 		})
 	}
 	end := time.Now().Add(s.time)
-	for i := 0; i < s.flows || s.flows == 0 && time.Now().Before(end); i++ {
+	for i := 0; i < s.flows || s.flows == 0 && time.Now().Before(end) && (s.most == 0 || i < s.most); i++ {
 		next <- i
 		for _, d := range pace {
 			time.Sleep(d)
@@ -197,8 +208,10 @@ func load(
 	return times, errors.Join(append(faults, ctx.Err())...)
 }
 
-func one[T any](ctx context.Context, client *runtime.Client, def *flow.Definition[T, T], in T) error {
-	run, err := runtime.Start(ctx, client, def, in)
+func one[T any](
+	ctx context.Context, client *runtime.Client, def *flow.Definition[T, T], in T, opts ...runtime.StartOption,
+) error {
+	run, err := runtime.Start(ctx, client, def, in, opts...)
 	if err != nil {
 		return err
 	}

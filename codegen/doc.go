@@ -18,7 +18,7 @@
 //
 //	-- @function ff_claim_execution
 //	-- @summary  one sentence or more; required
-//	-- @flags    readonly | repeatable | derives | fence | operator | intake, any of them
+//	-- @flags    readonly | repeatable | derives | fence | operator | intake | positional, any of them
 //	-- @go       ClaimExecution                  name of the Go call, where the rule below does not do
 //	-- @tag      execution_id                    what gives the hash tag, where the rule below does not do
 //	-- @key      core   exec.core                a key: role, template, optional bindings and `optional`
@@ -133,7 +133,8 @@
 // KEYS or ARGV than its header needs is refused with invalid_input before the function runs; when a number is missing,
 // the refusal names it. An omittable argument is one that a program always sends, but whose absence the function itself
 // detects. Of a group, A.<name> is a list of tables and A.<name>_count the raw count; without a count that the
-// arguments cover the list is nil.
+// arguments cover the list is nil. A function with the flag positional gets the lists KEYS and ARGV themselves, since
+// making tables of many groups would take longer than its work.
 //
 // A function that adds new work or new data has the flag intake: a server whose memory is full (maxmemory) refuses it.
 // Any other function that writes is registered with allow-oom, since calls that finish work or free memory have to work

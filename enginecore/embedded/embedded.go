@@ -24,6 +24,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/record"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/script"
+	"github.com/flowfabric/flowfabric-go/internal/luameter"
 )
 
 // Fsync selects when a write becomes durable.
@@ -169,6 +170,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		Timeout:       o.ScriptTimeout,
 		Version:       serverVersion,
 		VersionNumber: serverVersionNum,
+		Meter:         luameter.Of(ctx),
 	})
 	if o.Dir != "" {
 		if err := e.openLog(ctx, o); err != nil {

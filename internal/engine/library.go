@@ -91,7 +91,7 @@ type Library interface {
 
 	// Several results in one call.
 
-	CompleteMany(context.Context, enginerpc.CompleteManyCall) (enginerpc.CompleteManyReply, error)
+	Work(context.Context, enginerpc.WorkCall) (enginerpc.WorkReply, error)
 
 	// The version of the function library, which another build can replace.
 

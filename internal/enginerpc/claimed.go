@@ -172,3 +172,14 @@ func (conn *Conn) readGraph(ctx context.Context, x *ClaimedExecution, part graph
 	}
 	return chunk.(ReadGraphReply), nil
 }
+
+// AttemptText returns the attempt of a completion as WorkCompletion has it: "" for the first attempt under its first
+// lease, whose id follows from the lease.
+func AttemptText(lease enginecore.LeaseID, epoch enginecore.LeaseEpoch, attempt keyspace.AttemptID) string {
+	rest := attemptDigit + 1
+	if epoch == 1 && len(attempt) == len(lease) && len(lease) >= rest && attempt[attemptDigit] == '1' &&
+		string(attempt[:attemptDigit]) == string(lease[:attemptDigit]) && string(attempt[rest:]) == string(lease[rest:]) {
+		return ""
+	}
+	return strconv.FormatInt(int64(epoch), 10) + " " + string(attempt)
+}

@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "364-4000176da0aa4b9c"
+const build = "365-03420239a0488ed4"

@@ -27,7 +27,8 @@ const (
 // the order.
 var folders = []string{
 	"frame", "generated", "execution", "waiting", "graph", "limits",
-	"composite/generated", "composite/rows", "composite/submit", "composite/claiming", "composite/completing", "composite/waits",
+	"composite/generated", "composite/rows", "composite/submit", "composite/claiming", "composite/completing", "composite/usual",
+	"composite/waits",
 	"composite/runs", "composite/children", "composite/limits", "composite/budgets", "composite/schedules",
 	"composite/arrival",
 	"composite/directory",

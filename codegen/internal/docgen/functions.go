@@ -19,7 +19,7 @@ func Functions(l *header.Library) string {
 		"Times are unix milliseconds, durations milliseconds.\n\n")
 	b.WriteString("Flags: *readonly* writes nothing; *repeatable* may be sent again with the same arguments; " +
 		"*derives* touches keys of the same tag that are not in KEYS; " +
-		"*fence* checks lease id, epoch and attempt id; *operator* is for people, not workers; " +
+		"*positional* reads its arguments by their position; *fence* checks lease id, epoch and attempt id; *operator* is for people, not workers; " +
 		"*intake* brings new work or data: a server whose memory is full refuses it with `OOM`, and nothing else " +
 		"(all others that write are registered with `allow-oom`).\n\n")
 	for _, family := range []struct {

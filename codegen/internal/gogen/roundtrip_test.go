@@ -65,6 +65,12 @@ func compareUnpacked(t *testing.T, p *plan, keys, args *gopherlua.LTable) {
 		}
 	}
 	sent := goldenKeys(p)
+	if p.Flags["positional"] {
+		for i, want := range goldenArgs(p) {
+			expect(fmt.Sprint("argument ", i+1), args.RawGetInt(i+1), want)
+		}
+		return
+	}
 	for i, k := range p.Keys {
 		got := keys.RawGetString(k.Role)
 		if k.Many {

@@ -196,7 +196,7 @@ func declare(l *Library, t Tag, p *Problems) {
 	}
 }
 
-var KnownFlags = []string{"readonly", "repeatable", "derives", "fence", "operator", "intake"}
+var KnownFlags = []string{"readonly", "repeatable", "derives", "fence", "operator", "intake", "positional"}
 
 // Take adds one tag to the header.
 func (f *Function) Take(t Tag) error {

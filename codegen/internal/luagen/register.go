@@ -129,6 +129,10 @@ func emitCallback(b *strings.Builder, f *header.Function) {
 	case writes:
 		b.WriteString("  call.begin()\n")
 	}
+	if f.Flags["positional"] {
+		fmt.Fprintf(b, "  return call.finish(F.%s(keys, args))\n", f.Name)
+		return
+	}
 	var keys []string
 	for i, k := range f.Keys {
 		switch {
@@ -151,7 +155,7 @@ func emitCallback(b *strings.Builder, f *header.Function) {
 // emitElements writes for each group of a function the code that makes an element of it.
 func emitElements(b *strings.Builder, f *header.Function) {
 	for _, a := range f.Args {
-		if a.Kind != header.ArgGroup {
+		if a.Kind != header.ArgGroup || f.Flags["positional"] {
 			continue
 		}
 		var entries []string

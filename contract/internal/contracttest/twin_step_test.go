@@ -217,7 +217,7 @@ func (x *twins) completeQuickly(node int) {
 // completeMany completes the rows that a worker has with one call. In runs with joins, one of them may end another.
 func (x *twins) completeMany(node int) {
 	x.t.Helper()
-	call := enginerpc.CompleteManyCall{Partition: partition, ClaimRequest: x.request(x.r.Int64N(3))}
+	call := enginerpc.WorkCall{Partition: partition, ClaimRequest: x.request(x.r.Int64N(3))}
 	var nodes []int
 	if hasCancelling(x.graph) {
 		x.completeQuickly(node)
@@ -230,8 +230,8 @@ func (x *twins) completeMany(node int) {
 	}
 	for _, i := range nodes {
 		h := x.held[i][len(x.held[i])-1]
-		call.Completions = append(call.Completions, enginerpc.CompleteManyCompletion{
-			ExecutionID: x.rows.ids[i], LeaseID: h.lease, LeaseEpoch: h.epoch, AttemptID: h.try, Result: []byte(decisions[i%2]),
+		call.Completions = append(call.Completions, enginerpc.WorkCompletion{
+			ExecutionID: x.rows.ids[i], LeaseID: h.lease, Attempt: enginerpc.AttemptText(h.lease, h.epoch, h.try), Result: []byte(decisions[i%2]),
 		})
 	}
 	if len(nodes) == 0 {

@@ -103,21 +103,21 @@ func (x *opMix) endOne() {
 
 // completeSome completes all that a worker has, with one call.
 func (x *opMix) completeSome(l held, request enginerpc.ClaimRequest) {
-	call := enginerpc.CompleteManyCall{Partition: x.p, ClaimRequest: request}
+	call := enginerpc.WorkCall{Partition: x.p, ClaimRequest: request}
 	seen := make(map[enginecore.ExecutionID]bool)
 	for _, other := range slices.Backward(x.taken) {
 		if other.worker != l.worker || len(call.Completions) == 4 || seen[other.ExecutionID] {
 			continue
 		}
 		seen[other.ExecutionID] = true
-		call.Completions = append(call.Completions, enginerpc.CompleteManyCompletion{
-			ExecutionID: other.ExecutionID, LeaseID: other.LeaseID, LeaseEpoch: other.LeaseEpoch, AttemptID: other.AttemptID,
+		call.Completions = append(call.Completions, enginerpc.WorkCompletion{
+			ExecutionID: other.ExecutionID, LeaseID: other.LeaseID, Attempt: enginerpc.AttemptText(other.LeaseID, other.LeaseEpoch, other.AttemptID),
 			Result: x.result(),
 		})
 	}
 	x.send(fmt.Sprint("complete many ", len(call.Completions), " ", l.worker), func(repeated bool) error {
 		call.Repeated = repeated
-		reply, err := x.e.CompleteMany(x.ctx, call)
+		reply, err := x.e.Work(x.ctx, call)
 		x.take(request.WorkerInstanceID, reply.Executions)
 		return err
 	})

@@ -338,11 +338,14 @@ var mayImport = map[string][]string{
 		"enginecore/embedded/internal/dump", "enginecore/embedded/internal/glob", "enginecore/embedded/internal/keyspace",
 		"enginecore/embedded/internal/numfmt", "enginecore/embedded/internal/pubsub", "enginecore/embedded/internal/record",
 		"enginecore/embedded/internal/replyqueue", "enginecore/embedded/internal/resp", "enginecore/embedded/internal/script",
-		"internal/netbound",
+		"internal/luameter", "internal/netbound",
 	},
 	"enginecore/embedded/internal/replyqueue": {"enginecore/embedded/internal/aof", "enginecore/embedded/internal/resp"},
 	"enginecore/embedded/internal/pubsub":     {"enginecore/embedded/internal/glob", "enginecore/embedded/internal/resp"},
-	"enginecore/embedded/internal/script":     {"enginecore/embedded/internal/numfmt", "enginecore/embedded/internal/resp"},
+	"enginecore/embedded/internal/script": {
+		"enginecore/embedded/internal/numfmt", "enginecore/embedded/internal/resp", "internal/luameter",
+	},
+	"internal/luameter": {},
 	"enginecore/embedded/internal/command": {
 		"enginecore/embedded/internal/datatype", "enginecore/embedded/internal/dump", "enginecore/embedded/internal/glob",
 		"enginecore/embedded/internal/keyspace", "enginecore/embedded/internal/numfmt", "enginecore/embedded/internal/record",

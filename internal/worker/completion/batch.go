@@ -26,7 +26,7 @@ const (
 // processes one while the worker starts the executions that the other call leased.
 type Batcher struct {
 	completer *Completer
-	send      func(context.Context, enginerpc.CompleteManyCall) (enginerpc.CompleteManyReply, error)
+	send      func(context.Context, enginerpc.WorkCall) (enginerpc.WorkReply, error)
 	batch     batching.Batcher[dispatch.LaneShard, Request, Result]
 	// together is set where a call may commit results of several partitions. The keys of batch have partition 0 then.
 	together bool
@@ -55,7 +55,7 @@ func NewBatcher(c *Completer, slots int) *Batcher {
 	if err != nil {
 		return nil
 	}
-	b := &Batcher{completer: c, send: many.CompleteMany, together: c.Session.IsOneServer()}
+	b := &Batcher{completer: c, send: many.Work, together: c.Session.IsOneServer()}
 	b.batch.Single = func(_ context.Context, _ dispatch.LaneShard, one Request) Result {
 		return c.completeOne(one)
 	}
@@ -143,17 +143,17 @@ func markMore(batch []Request, results []Result) {
 // the last try was sent.
 func (b *Batcher) sendUntilKnown(
 	at dispatch.LaneShard, batch []Request,
-) (reply enginerpc.CompleteManyReply, sentAt time.Time, err error) {
+) (reply enginerpc.WorkReply, sentAt time.Time, err error) {
 	slots := 0
-	call := enginerpc.CompleteManyCall{
-		Partition: batch[0].lease.Shard.Partition, Completions: make([]enginerpc.CompleteManyCompletion, len(batch)),
+	call := enginerpc.WorkCall{
+		Partition: batch[0].lease.Shard.Partition, Completions: make([]enginerpc.WorkCompletion, len(batch)),
 	}
 	for i, one := range batch {
 		slots += one.slots
 		claimed := one.lease.Claimed
-		call.Completions[i] = enginerpc.CompleteManyCompletion{
-			ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID, LeaseEpoch: claimed.LeaseEpoch,
-			AttemptID: claimed.AttemptID, Result: one.result,
+		call.Completions[i] = enginerpc.WorkCompletion{
+			ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID,
+			Attempt: enginerpc.AttemptText(claimed.LeaseID, claimed.LeaseEpoch, claimed.AttemptID), Result: one.result,
 		}
 	}
 	c := b.completer

@@ -35,10 +35,10 @@ type manyCompletions struct {
 	candidates []enginerpc.Candidate
 }
 
-func (c *manyCompletions) CompleteMany(
-	_ context.Context, call enginerpc.CompleteManyCall,
-) (enginerpc.CompleteManyReply, error) {
-	reply := enginerpc.CompleteManyReply{Executions: c.executions, Candidates: c.candidates, More: true, Remaining: 3}
+func (c *manyCompletions) Work(
+	_ context.Context, call enginerpc.WorkCall,
+) (enginerpc.WorkReply, error) {
+	reply := enginerpc.WorkReply{Executions: c.executions, Candidates: c.candidates, More: true, Remaining: 3}
 	outcomes := make([]string, len(call.Completions))
 	for i, one := range call.Completions {
 		code := string(enginerpc.StatusOK)

@@ -47,11 +47,11 @@ func (c *fullCalls) Fail(ctx context.Context, _ enginerpc.FailCall) (enginerpc.F
 }
 
 func (c *fullCalls) completeMany(
-	ctx context.Context, call enginerpc.CompleteManyCall,
-) (enginerpc.CompleteManyReply, error) {
+	ctx context.Context, call enginerpc.WorkCall,
+) (enginerpc.WorkReply, error) {
 	c.repeated = call.Repeated
 	outcomes := strings.Repeat("stale_lease ", len(call.Completions))
-	return enginerpc.CompleteManyReply{Outcomes: outcomes}, c.refuse(ctx)
+	return enginerpc.WorkReply{Outcomes: outcomes}, c.refuse(ctx)
 }
 
 // A result is sent again as long as renewals extend the lease, and not after the lease has ended.

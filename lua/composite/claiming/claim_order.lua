@@ -41,6 +41,9 @@ end
 -- Returns the priority of a score of an eligible set. Priorities are whole numbers in practice.
 local function priority_of(c, score) return math.floor((c.now + SLACK - score) / record.PRIORITY_STEP) end
 
+-- Reports whether an execution with this score in an eligible set has a priority above 0.
+function claim_order.is_prioritized(c, score) return priority_of(c, score) > 0 end
+
 -- Maximum number of promised executions that are passed over at the head of an index.
 local MAX_SPOKEN_FOR = 16
 

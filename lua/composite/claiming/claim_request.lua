@@ -13,14 +13,14 @@ local known, known_count = {}, 0
 local MAX_KNOWN = 256
 
 -- Converts the data of a worker about itself. Returns nil and the error reply when they are invalid.
-local function read_worker(A, instance)
-  local ttl, err = number.lease_ttl(A.lease_ttl)
+local function read_worker(instance, lease_ttl, capabilities)
+  local ttl, err = number.lease_ttl(lease_ttl)
   if err then return nil, err end
   local offered
-  offered, err = capability.parse(A.capabilities, 'worker')
+  offered, err = capability.parse(capabilities, 'worker')
   if err then return nil, err end
   local worker = {
-    lease_ttl = A.lease_ttl, capabilities = A.capabilities, ttl = ttl, renewal = math.floor(ttl * 2 / 3), offered = offered,
+    lease_ttl = lease_ttl, capabilities = capabilities, ttl = ttl, renewal = math.floor(ttl * 2 / 3), offered = offered,
     logged_instance = event_log.escaped(instance),
   }
   if known_count >= MAX_KNOWN then known, known_count = {}, 0 end
@@ -29,25 +29,30 @@ local function read_worker(A, instance)
   return worker
 end
 
--- Converts the numbers and sets of a claim request, before anything is written.
-function claim_request.parse(A)
+-- Converts the numbers and sets of a claim request, before anything is written: the arguments in their order.
+function claim_request.of(lane, worker_id, instance, claim_id, repeated, count_text, lease_ttl, aside, kinds, capabilities, rooms)
   audience.note()
-  local count, err = number.whole('count', A.count)
+  local count, err = number.whole('count', count_text)
   if err then return nil, err end
-  local instance = A.worker_instance_id or ''
+  instance = instance or ''
   local worker = known[instance]
-  if not worker or worker.lease_ttl ~= A.lease_ttl or worker.capabilities ~= A.capabilities then
-    worker, err = read_worker(A, instance)
+  if not worker or worker.lease_ttl ~= lease_ttl or worker.capabilities ~= capabilities then
+    worker, err = read_worker(instance, lease_ttl, capabilities)
     if err then return nil, err end
   end
-  if count > 0 and (instance == '' or #(A.claim_id or '') ~= 36) then
+  if count > 0 and (instance == '' or #(claim_id or '') ~= 36) then
     return nil, reply.err('invalid_input', 'claim_id must be a UUID and worker_instance_id be given')
   end
   return {
-    lane = A.lane_id, worker_id = A.worker_id, worker_instance_id = A.worker_instance_id, logged_instance = worker.logged_instance,
-    claim_id = A.claim_id, repeated = A.repeated == '1', count = count, ttl = worker.ttl, aside = A.aside == '1',
-    kinds = A.kinds or '', offered = worker.offered, renewal = worker.renewal, rooms = A.rooms,
+    lane = lane, worker_id = worker_id, worker_instance_id = instance, logged_instance = worker.logged_instance,
+    claim_id = claim_id, repeated = repeated == '1', count = count, ttl = worker.ttl, aside = aside == '1',
+    kinds = kinds or '', offered = worker.offered, renewal = worker.renewal, rooms = rooms,
   }
+end
+
+function claim_request.parse(A)
+  return claim_request.of(A.lane_id, A.worker_id, A.worker_instance_id, A.claim_id, A.repeated, A.count, A.lease_ttl, A.aside, A.kinds,
+    A.capabilities, A.rooms)
 end
 
 -- Ends of the ids of the first leases of a claim.

@@ -63,8 +63,6 @@ end
 -- Leases one eligible execution. Returns nil when it cannot be leased; it is then out of the eligible set, at the latest with
 -- limit_admission.flush. It was found in the set `eligible_key`; `score` is the score of its place.
 local function take_eligible(c, request, execution_id, n, eligible_key, score)
-  local leased = row_lease.claim(c, request, execution_id, n)
-  if leased then return leased end
   local core_key, core = suitable(c, request, execution_id, eligible_key)
   if not core_key then return nil end
   if core.limits and not limit_admission.admitted(core) and not limit_admission.lease_ahead(request, core) then
@@ -228,10 +226,18 @@ function claiming.select_next(c, request, promise)
   return out[1]
 end
 
--- Leases up to request.count executions.
-function claiming.claim(c, request)
+-- Leases executions of the lane until the call has request.count.
+function claiming.fill(c, request, x)
+  usual_lease.take_from_lane(x, index_of(c, request))
+  turn.write(x)
+  if #x.leased < request.count and not request.drained then take_from_lane(c, request, take_eligible, x.leased) end
+end
+
+-- Leases up to request.count executions. `x`: the call of the usual path, with those that it has leased so far; nil to begin one.
+function claiming.claim(c, request, x)
   if request.count <= 0 then return {} end
-  local out = c.next_up and c.next_up.leased or {}
+  x = x or turn.new(c, request)
+  local out = x.leased
   -- Leases that the call itself has made by now show that the earlier try did not reach this point.
   if request.repeated and #out == 0 then
     local earlier = leasing.of_claim(c, request)
@@ -247,7 +253,7 @@ function claiming.claim(c, request)
   if request.aside then
     take_from(c, request, key.lane_blocked_route(c, request.lane), take_set_aside, out, MAX_PASSED_ASIDE)
   end
-  if #out < request.count then take_from_lane(c, request, take_eligible, out) end
+  if #out < request.count then claiming.fill(c, request, x) end
   return out
 end
 

@@ -388,38 +388,6 @@ redis.register_function{ function_name = 'ffx2_complete', flags = { 'allow-oom' 
   }))
 end }
 
-local function ffx_complete_many_completions(args, at)
-  return {
-    execution_id = args[at + 1],
-    lease_id = args[at + 2],
-    lease_epoch = args[at + 3],
-    attempt_id = args[at + 4],
-    result = args[at + 5],
-  }
-end
-
-redis.register_function{ function_name = 'ffx2_complete_many', flags = { 'allow-oom' }, callback = function(keys, args)
-  if #keys < 1 or #args < 9 then return call.refuse(keys, 1, args, 9, 'count', 6, 'lease_ttl', 7) end
-  call.begin(keys[1])
-  local completions_count = args[12]
-  local completions, at = group(args, 12, 5, ffx_complete_many_completions)
-  return call.finish(F.ffx_complete_many({ partition = keys[1] }, {
-    lane_id = args[1],
-    worker_id = args[2],
-    worker_instance_id = args[3],
-    claim_id = args[4],
-    repeated = args[5],
-    count = args[6],
-    lease_ttl = args[7],
-    aside = args[8],
-    kinds = args[9],
-    capabilities = args[10],
-    rooms = args[11],
-    completions = completions,
-    completions_count = completions_count,
-  }))
-end }
-
 redis.register_function{ function_name = 'ffx2_continue_as_new', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 15 then return call.refuse(keys, 1, args, 15, 'generation', 5, 'count', 12, 'lease_ttl', 13) end
   call.begin(keys[1])
@@ -502,6 +470,12 @@ redis.register_function{ function_name = 'ffx2_skip', flags = { 'allow-oom' }, c
     capabilities = args[15],
     rooms = args[16],
   }))
+end }
+
+redis.register_function{ function_name = 'ffx2_work', flags = { 'allow-oom' }, callback = function(keys, args)
+  if #keys < 1 or #args < 9 then return call.refuse(keys, 1, args, 9, 'count', 6, 'lease_ttl', 7) end
+  call.begin(keys[1])
+  return call.finish(F.ffx_work(keys, args))
 end }
 
 redis.register_function{ function_name = 'ffx2_suspend', flags = { 'allow-oom' }, callback = function(keys, args)

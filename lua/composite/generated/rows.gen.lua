@@ -12,6 +12,7 @@ run_head.PLAIN = 8
 run_head.FAIR = 16
 run_head.SPECIAL = 32
 run_head.INPUT = 64
+run_head.OPEN_AT = 10
 run_head.OPEN_FORMAT = '<I4'
 run_head.COUNT_AT = 14
 run_head.LISTED_AT = 16

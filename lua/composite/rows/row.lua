@@ -285,12 +285,13 @@ function row.created_text(run)
   return run.created_text
 end
 
--- Ordinals up to 256, as the ids of executions contain them.
+-- Ordinals up to 256, as the ids of executions contain them, and the reverse.
 local ORDINALS = {}
+row.ORDINAL_OF = {}
 
 local function ordinal_text(ordinal)
   local text = string.format('%04x', ordinal)
-  if ordinal <= 256 then ORDINALS[ordinal] = text end
+  if ordinal <= 256 then ORDINALS[ordinal], row.ORDINAL_OF[text] = text, ordinal end
   return text
 end
 

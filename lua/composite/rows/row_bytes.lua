@@ -4,11 +4,11 @@
 
 -- Number of bytes before parts of a row: its states, up to the lease epoch, end before the open edges.
 local OPEN, TOLD, EXPIRES, ACQUIRED = node_row.OPEN_AT - 1, node_row.TOLD_AT - 1, node_row.EXPIRES_AT - 1, node_row.ACQUIRED_AT - 1
-local ROW_BYTES, TIME, HELD, WAITS_FOR = node_row.BYTES, node_row.CHANGED_FORMAT, node_row.HELD, node_row.WAITS_FOR
-local CHANGED, WORKER, LEASE = node_row.CHANGED_AT - 1, node_row.WORKER_AT - 1, node_row.LEASE_AT - 1
+local ROW_BYTES, TIME, WAITS_FOR = node_row.BYTES, node_row.CHANGED_FORMAT, node_row.WAITS_FOR
+local CHANGED, WORKER = node_row.CHANGED_AT - 1, node_row.WORKER_AT - 1
 
--- Pieces of rows: of a node that waits for upstreams, one that may run, one that runs, and one that was leased ahead of its
--- places under its limits. They are packed at the first call.
+-- Pieces of rows: of a node that waits for upstreams, one that may run, one that runs (row_bytes.ACTIVE), and one that was leased
+-- ahead of its places under its limits (row_bytes.AHEAD). They are packed at the first call.
 local WAITING, READY, READY_END, ACTIVE, AHEAD, NO_TIME, NO_WORKER
 -- Piece of a node that has succeeded, up to the end of the lease, by the number of its resolved edges.
 local DONE, MAX_DONE = {}, 64
@@ -31,21 +31,11 @@ local function prepare()
   ACTIVE = string.sub(piece(active), 1, EXPIRES)
   active.flags = node_row.LEASED + node_row.AHEAD
   AHEAD = string.sub(piece(active), 1, EXPIRES)
+  row_bytes.ACTIVE, row_bytes.AHEAD = ACTIVE, AHEAD
 end
 
 -- Packs a time.
 function row_bytes.time(at) return struct.pack(TIME, at) end
-
--- Returns when the lease of a node and its first attempt began, packed. Returns nil unless it runs its first attempt, which has
--- only run, under a valid lease with this id. Its row is in `bytes` after `at` other bytes.
-function row_bytes.held_since(bytes, at, lease_id, now)
-  if not ACTIVE then prepare() end
-  local last = at + ROW_BYTES
-  if #bytes < last then return nil end
-  local begin, expires, since = struct.unpack(HELD, bytes, at + 1)
-  if begin ~= ACTIVE and begin ~= AHEAD or expires <= now or string.sub(bytes, at + LEASE + 1, last) ~= lease_id then return nil end
-  return since
-end
 
 -- Returns how many edges to a node are open that has only waited for them; nil for another node.
 function row_bytes.open_edges(bytes, at)
@@ -84,7 +74,7 @@ local function done_of(told)
 end
 
 -- Returns the first part of the row of a node that has succeeded, with a number of resolved edges, up to the start of the lease
--- (see row_bytes.held_since).
+-- (`expires` in row.lua).
 function row_bytes.done(told) return DONE[told] or done_of(told) end
 
 -- Returns the rest of the rows of nodes that succeed together, without the lease. `now`: packed.

@@ -21,10 +21,12 @@ function run_rows.add_nodes(run, ids, from, to)
   for ordinal = from, to do ids[#ids + 1] = row.execution_id(run, ordinal) end
 end
 
--- Records of plain runs that the interpreter knows, as flow_record.read returns them, each with the place of its run, its keys
--- and graph, and the bytes of its header from `listed` on; these values do not change. Bounded: when it is full, it
--- is emptied.
-local known, known_count = {}, 0
+-- Records of plain runs that the interpreter knows, as flow_record.read returns them, in `runs` by the ids of their executions without
+-- the ordinal. Each has the place of its run, its keys and graph, and the bytes of its header from `listed` on; these values do not
+-- change. Bounded: when the table is full, it is emptied.
+local known = { runs = {} }
+run_rows.known = known
+local known_count = 0
 local MAX_KNOWN = 1024
 
 -- Fields that are read of such a run, and of one with budgets or a parent.
@@ -38,13 +40,13 @@ local HEAD_BYTES, STATE, STATE_AT, IDENTITY = run_head.BYTES, run_head.STATE, ru
 local PLAIN = run_head.PLAIN
 
 -- Keeps the record of a plain run.
-local function keep(flow_id, flow)
-  if known_count >= MAX_KNOWN then known, known_count = {}, 0 end
-  if not known[flow_id] then known_count = known_count + 1 end
-  known[flow_id] = flow
+local function keep(stem, flow)
+  if known_count >= MAX_KNOWN then known.runs, known_count = {}, 0 end
+  if not known.runs[stem] then known_count = known_count + 1 end
+  known.runs[stem] = flow
 end
 
-local function read_plain(c, flow_id, identity, flags, count)
+local function read_plain(c, stem, flow_id, identity, flags, count)
   local values = redis.call('HMGET', key.flow_core(c, flow_id), unpack(row.is_special(flags) and SPECIAL_FIELDS or PLAIN_FIELDS))
   if not values[1] then return nil end
   local listed, created, graph_hash = struct.unpack(IDENTITY, identity)
@@ -54,10 +56,10 @@ local function read_plain(c, flow_id, identity, flags, count)
     budget_ids = values[9] or nil, parent_execution_id = values[10] or nil, fail_fast = values[11] or nil, id = flow_id, at = c.at,
     identity = identity, public_flow_state = 'open', listed = listed, created = created, created_text = number.time(created),
     graph = graph_store.of_call(c, graph_hash), graph_hash = graph_hash, count = count, is_small = count <= row.SMALL_RUN,
-    has_input = row.has_input(flags),
+    has_input = row.has_input(flags), read_to = count == 1 and row_inputs.LAST_OF_ONE or nil,
     nodes_key = key.flow_nodes(c, flow_id), results_key = key.flow_results(c, flow_id), events_key = key.flow_events(c, flow_id), about = nil,
   }
-  keep(flow_id, flow)
+  keep(stem, flow)
   return flow
 end
 
@@ -66,12 +68,12 @@ local function given(text) return is_set(text) and text or nil end
 -- Keeps the record of a plain run without budgets and parent that the call has created, so that it need not be read. `r` is its
 -- rows, and `deadline_at` a text.
 function run_rows.created(c, r, A, run, deadline_at)
-  keep(r.id, {
+  keep(r.stem, {
     flow_kind = A.flow_name, namespace = A.namespace, run_id = run.run_id, deadline_at = deadline_at, trace_context = given(run.trace_context),
     retention = given(A.retention), fair_key = given(run.fair_key), id = r.id, at = c.at,
     identity = struct.pack(IDENTITY, r.listed, r.created, r.graph), public_flow_state = 'open', listed = r.listed, created = r.created, created_text = c.now_text,
     graph = r.known_graph, graph_hash = r.graph, count = r.count, is_small = r.count <= row.SMALL_RUN,
-    has_input = row.has_input(r.flags),
+    has_input = row.has_input(r.flags), read_to = r.count == 1 and row_inputs.LAST_OF_ONE or nil,
     nodes_key = r.key, results_key = key.flow_results(c, r.id), events_key = key.flow_events(c, r.id), about = nil,
   })
 end
@@ -79,46 +81,43 @@ end
 -- Returns the record of a run that is plain; nil for another one.
 function run_rows.plain_flow(run, c, flow_id)
   if not row.is_plain(run) then return nil end
-  local flow = known[flow_id]
+  local flow = known.runs[run.stem]
   if flow and flow.at == c.at and flow.listed == run.listed and flow.graph_hash == run.graph then return flow end
-  return read_plain(c, flow_id, struct.pack(IDENTITY, run.listed, run.created, run.graph), run.flags, run.count)
+  return read_plain(c, run.stem, flow_id, struct.pack(IDENTITY, run.listed, run.created, run.graph), run.flags, run.count)
 end
 
--- Number of rows after a node's row that are read with it before its successors are known.
+-- Number of rows after a node's row that are read with it where its success has other effects than to start its successors.
 local MORE_ROWS = 1
 
 -- Returns the last byte to read of a run together with its header, to include the rows of a node and of its successors: only if
--- they are near the beginning.
-local function last_to_read(flow, node, ordinal)
-  local successors = node and graph_store.successors(flow.graph, node)
+-- they are near the beginning. For a small run, it includes all rows if the node has no successors.
+function run_rows.last_to_read(flow, node)
+  local successors, ordinal = graph_store.successors(flow.graph, node), node.ordinal
   local last = successors and successors.last or ordinal + MORE_ROWS
   if successors and successors.count == 0 and flow.is_small then last = flow.count end
   local to = row.place(last + 1) - 1
   if to > row.LAST_OF_FIRST_READ then to = row.place(ordinal + 1) - 1 end
   if to > row.LAST_OF_FIRST_READ then to = HEAD_BYTES - 1 end
-  to = number.text(to)
-  if node then node.read_to = to end
-  return to
+  node.read_to = number.text(to)
+  return node.read_to
 end
 
--- Returns the record of a plain run that the call has not loaded, the first bytes of its rows, how many of its nodes are open,
--- except for small runs, and the node; nil for another run. The node is nil when the graph is missing. The bytes include the row
--- of the node unless many are before it, and usually the rows of its successors; for a small run, all rows if the node has no
--- successors. For a run of one node, they include an input after its row, too.
-function run_rows.plain(c, flow_id, ordinal)
-  local flow = known[flow_id]
-  if flow and flow.at ~= c.at then flow = nil end
-  local node = flow and flow.graph.nodes[ordinal]
-  local to = flow and flow.count == 1 and row_inputs.LAST_OF_ONE or node and node.read_to or last_to_read(flow, node, ordinal)
-  local bytes = redis.call('GETRANGE', flow and flow.nodes_key or key.flow_nodes(c, flow_id), '0', to)
+-- Reports whether bytes are the beginning of a run that is still plain, and the one of a record that the interpreter knows.
+function run_rows.is_plain(flow, bytes)
+  if #bytes < HEAD_BYTES then return false end
+  local flags, _, _, identity = struct.unpack(STATE, bytes, STATE_AT)
+  return flags % (2 * PLAIN) >= PLAIN and identity == flow.identity
+end
+
+-- Returns the record of a plain run that the interpreter does not know; nil for another run.
+function run_rows.find_plain(c, stem)
+  if string.byte(stem, -18) ~= 56 then return nil end
+  local flow_id = string.sub(stem, -32) .. '0000'
+  local bytes = redis.call('GETRANGE', key.flow_nodes(c, flow_id), '0', HEAD_BYTES - 1)
   if #bytes < HEAD_BYTES then return nil end
-  local flags, open, count, identity = struct.unpack(STATE, bytes, STATE_AT)
-  if flags % (2 * PLAIN) ~= PLAIN then return nil end
-  if not flow or flow.identity ~= identity then
-    flow, node = read_plain(c, flow_id, identity, flags, count), nil
-    if not flow then return nil end
-  end
-  return flow, bytes, open, node or graph_store.find_node(flow.graph, ordinal)
+  local flags, _, count, identity = struct.unpack(STATE, bytes, STATE_AT)
+  if flags % (2 * PLAIN) < PLAIN then return nil end
+  return read_plain(c, stem, flow_id, identity, flags, count)
 end
 
 function run_rows.note_unusual(run)

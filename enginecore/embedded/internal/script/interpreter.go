@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/numfmt"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
+	"github.com/flowfabric/flowfabric-go/internal/luameter"
 )
 
 // Host runs the commands that functions call.
@@ -31,6 +32,9 @@ type Options struct {
 	// Version and VersionNumber are redis.REDIS_VERSION and redis.REDIS_VERSION_NUM.
 	Version       string
 	VersionNumber int
+	// Meter counts the work of functions, which then run as they are written, without checks of their time. Defaults to
+	// nil: nothing is counted.
+	Meter *luameter.Meter
 }
 
 // Interpreter is one persistent Lua state with the libraries that were loaded into it. Only one goroutine may use it at
@@ -60,6 +64,8 @@ type Interpreter struct {
 	numbers       numberPool
 	structFormats map[string]*structFormat
 	scratch       []byte // memory for the next result of a library function
+
+	meter *luameter.Meter // nil without Options.Meter
 
 	// The function that runs.
 	args     []string
@@ -103,6 +109,9 @@ func New(o Options) *Interpreter {
 	l.budget = scriptBudget{l: l, limit: o.Timeout}
 	l.null = l.L.NewUserData()
 	l.openLibraries(o)
+	if o.Meter != nil {
+		l.count(o.Meter)
+	}
 	return l
 }
 
@@ -123,6 +132,9 @@ func (l *Interpreter) NumFunctions() int { return len(l.functions) }
 // Run calls a function and returns its reply.
 func (l *Interpreter) Run(fn *Function, keys, args []string) resp.Reply {
 	L := l.L
+	if l.meter != nil {
+		l.meter.Call()
+	}
 	l.readOnly, l.wrote, l.running = fn.NoWrites, false, fn.Name
 	L.Push(fn.callback)
 	L.Push(l.strings(keys))

@@ -273,7 +273,13 @@ func (fn *Function) setFlags(flags *lua.LTable) string {
 // interpreter does not change the compiled form, and all engines have the same names, so they share it.
 var compiledLibraries struct {
 	sync.Mutex
-	protos map[string]*lua.FunctionProto // by source
+	protos map[compiledForm]*lua.FunctionProto
+}
+
+// compiledForm is a source, and whether it was compiled as it is written.
+type compiledForm struct {
+	source    string
+	asWritten bool
 }
 
 // maxCompiled bounds the libraries that are remembered.
@@ -284,7 +290,8 @@ func (l *Interpreter) compileLibrary(body string) (*lua.FunctionProto, error) {
 	c := &compiledLibraries
 	c.Lock()
 	defer c.Unlock()
-	if proto := c.protos[body]; proto != nil {
+	form := compiledForm{body, l.meter != nil}
+	if proto := c.protos[form]; proto != nil {
 		return proto, nil
 	}
 	proto, err := l.compile(body)
@@ -292,17 +299,20 @@ func (l *Interpreter) compileLibrary(body string) (*lua.FunctionProto, error) {
 		return nil, err
 	}
 	if c.protos == nil || len(c.protos) >= maxCompiled {
-		c.protos = make(map[string]*lua.FunctionProto)
+		c.protos = make(map[compiledForm]*lua.FunctionProto)
 	}
-	c.protos[body] = proto
+	c.protos[form] = proto
 	return proto, nil
 }
 
-// compile compiles a program as prepare rewrites it.
+// compile compiles a program as prepare rewrites it, or as it is written if a meter counts its work.
 func (l *Interpreter) compile(body string) (*lua.FunctionProto, error) {
 	program, err := parse.Parse(strings.NewReader(body), chunkName)
 	if err != nil {
 		return nil, err
 	}
-	return lua.Compile(prepare(program, l.direct), chunkName)
+	if l.meter == nil {
+		program = prepare(program, l.direct)
+	}
+	return lua.Compile(program, chunkName)
 }

@@ -41,6 +41,9 @@ func (l *Interpreter) command(L *lua.LState) (reply resp.Reply, fault string) {
 	if l.budget.interrupted() {
 		raiseText(L, errTimeout.Error())
 	}
+	if l.meter != nil {
+		l.meter.Command()
+	}
 	n := L.GetTop()
 	if n == 0 {
 		return resp.Reply{}, "Please specify at least one argument for this redis lib call"

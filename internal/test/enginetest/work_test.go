@@ -19,24 +19,24 @@ import (
 )
 
 // completions is a call that completes leased nodes, and claims the same number.
-func (g *graph) completions(names ...string) enginerpc.CompleteManyCall {
-	call := enginerpc.CompleteManyCall{Partition: g.p, ClaimRequest: enginerpc.ClaimRequest{
+func (g *graph) completions(names ...string) enginerpc.WorkCall {
+	call := enginerpc.WorkCall{Partition: g.p, ClaimRequest: enginerpc.ClaimRequest{
 		LaneID: g.lane, WorkerID: "w", WorkerInstanceID: "w1", ClaimID: uuid.NewString(), Count: int64(len(names)),
 		LeaseTTL: time.Hour, Kinds: "\n" + groupKind + "\n",
 	}}
 	for _, name := range names {
 		x := g.leases[name]
-		call.Completions = append(call.Completions, enginerpc.CompleteManyCompletion{
-			ExecutionID: x.ExecutionID, LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, AttemptID: x.AttemptID,
+		call.Completions = append(call.Completions, enginerpc.WorkCompletion{
+			ExecutionID: x.ExecutionID, LeaseID: x.LeaseID, Attempt: enginerpc.AttemptText(x.LeaseID, x.LeaseEpoch, x.AttemptID),
 			Result: []byte("result of " + name),
 		})
 	}
 	return call
 }
 
-func (g *graph) completeMany(call enginerpc.CompleteManyCall) (outcomes []string, nodes map[string]enginerpc.ClaimedExecution) {
+func (g *graph) completeMany(call enginerpc.WorkCall) (outcomes []string, nodes map[string]enginerpc.ClaimedExecution) {
 	g.t.Helper()
-	reply, err := g.e.CompleteMany(g.ctx, call)
+	reply, err := g.e.Work(g.ctx, call)
 	require.NoError(g.t, err)
 	nodes = make(map[string]enginerpc.ClaimedExecution)
 	for _, x := range reply.Executions {
@@ -45,9 +45,9 @@ func (g *graph) completeMany(call enginerpc.CompleteManyCall) (outcomes []string
 	return strings.Fields(reply.Outcomes), nodes
 }
 
-// TestCompleteMany completes several nodes with one call. The refusal of one does not affect the others, a repeated
+// TestWork completes several nodes with one call. The refusal of one does not affect the others, a repeated
 // call returns the same leases, and a node downstream of all of them gets all their results.
-func TestCompleteMany(t *testing.T) {
+func TestWork(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		g := newGraph(t, b)
@@ -83,8 +83,8 @@ func TestCompleteMany(t *testing.T) {
 	})
 }
 
-// TestCompleteMany_Bounds: a call with more completions than allowed is refused before anything is written.
-func TestCompleteMany_Bounds(t *testing.T) {
+// TestWork_Bounds: a call with more completions than allowed is refused before anything is written.
+func TestWork_Bounds(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		g := newGraph(t, b)
@@ -94,15 +94,15 @@ func TestCompleteMany_Bounds(t *testing.T) {
 		for len(call.Completions) <= 64 {
 			call.Completions = append(call.Completions, call.Completions[0])
 		}
-		_, err := g.e.CompleteMany(g.ctx, call)
+		_, err := g.e.Work(g.ctx, call)
 		require.ErrorIs(t, err, errorcode.InvalidInput)
 		assert.Equal(t, "active", g.core("a")["lifecycle_phase"])
 	})
 }
 
-// TestCompleteMany_RepeatWithoutFirst repeats a call whose first try never arrived. Of the nodes that it makes ready, one is leased
+// TestWork_RepeatWithoutFirst repeats a call whose first try never arrived. Of the nodes that it makes ready, one is leased
 // with the completion itself and one after all completions; the worker gets both.
-func TestCompleteMany_RepeatWithoutFirst(t *testing.T) {
+func TestWork_RepeatWithoutFirst(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		g := newGraph(t, b)
@@ -139,10 +139,10 @@ func beside(t *testing.T, b *enginetest.Bench, others ...*graph) *graph {
 	}
 }
 
-// TestCompleteMany_SeveralPartitions completes nodes of runs in several partitions with one call: plain nodes, and one
+// TestWork_SeveralPartitions completes nodes of runs in several partitions with one call: plain nodes, and one
 // that decides a join. A single server has all partitions: it leases the next nodes, and a repeated call returns the
 // same leases. A server of a cluster refuses nodes of other partitions without effect on the others.
-func TestCompleteMany_SeveralPartitions(t *testing.T) {
+func TestWork_SeveralPartitions(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		one := newGraph(t, b)

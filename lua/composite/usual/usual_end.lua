@@ -1,0 +1,224 @@
+-- Ends a node in the usual case, in few steps: its first attempt has only run, and its success only lets other nodes of its run
+-- start. All other cases use the general functions, with the same effect. It works on the bytes of the rows, and writes them at
+-- once, so it does not handle runs that the call has loaded.
+
+local known = run_rows.known
+local HEAD_BYTES, ROW_BYTES, PLAIN = run_head.BYTES, node_row.BYTES, run_head.PLAIN
+local STATE, STATE_AT, HELD = run_head.STATE, run_head.FLAGS_AT, node_row.HELD
+-- Bytes of the header before the time of the end, before the number of open nodes, and up to its end.
+local CLOSED, OPEN, BEHIND_OPEN = run_head.CLOSED_AT - 1, run_head.OPEN_AT - 1, run_head.COUNT_AT - 1
+local LEASE = node_row.LEASE_AT - 1
+local COUNTED_ACTIVE, COUNTED_WAITING = row.COUNTED_ACTIVE, row.COUNTED_WAITING
+
+-- Maximum number of bytes between two rows that are written again unchanged: that takes less time than another command.
+local MAX_GAP = 256
+
+-- Maximum number of bytes that are read together for the rows of a node and of its successors.
+local MAX_READ = 1024
+
+-- Maximum number of unneeded bytes that are read between the rows of two successors: that takes less time than another command.
+local MAX_SKIP = 1024
+
+-- For the successors of a node: the bytes that contain their rows, the offset of each there, and the number of its open edges.
+-- They are valid until the next completion.
+local child_bytes, child_at, child_open = {}, {}, {}
+
+-- Returns the bytes from the row of a node's i-th successor on, with the rows of the next ones that are close to it.
+local function read_from(run, successors, i)
+  local first = successors[i].place
+  local last = first
+  for next_one = i + 1, successors.count do
+    local place = successors[next_one].place
+    if place - last > ROW_BYTES + MAX_SKIP then break end
+    last = place
+  end
+  return redis.call('GETRANGE', run.nodes_key, first, last + ROW_BYTES - 1)
+end
+
+-- Reads the successors of a node. Reports whether all of them are of the usual case. `bytes` are the bytes of the run's rows that
+-- have been read, and begin after `from`.
+local function read_children(run, bytes, from, successors)
+  for i = 1, successors.count do
+    local child = successors[i]
+    local at = child.place - from
+    if at + ROW_BYTES > #bytes then
+      bytes, from, at = read_from(run, successors, i), child.place, 0
+    end
+    local open = row_bytes.open_edges(bytes, at)
+    if not open or open < 1 or open == 1 and not child.plain then return false end
+    child_bytes[i], child_at[i], child_open[i] = bytes, at, open
+  end
+  return true
+end
+
+-- Returns the row of a node's i-th successor with the edge between them resolved, and its event in two parts. A node that no
+-- longer waits is leased to the worker, or enters its lane.
+local function resolve_edge(x, here, run, successors, i, stem, result)
+  local open = child_open[i]
+  if open > 1 then return row_bytes.waiting(child_bytes[i], child_at[i], open - 1), '', '' end
+  local node = successors[i]
+  local execution_id = stem .. node.suffix
+  local active = usual_lease.hand_on(x, here, run, execution_id, node, successors.names[i], result)
+  if here.lane == node.lane_id then
+    local counts = here.counts
+    counts[COUNTED_WAITING] = counts[COUNTED_WAITING] - 1
+    if active then counts[COUNTED_ACTIVE] = counts[COUNTED_ACTIVE] + 1 end
+  else
+    turn.count(here, run, node, active and 1 or 0, -1)
+  end
+  if active then return active, node.line_started or usual_lease.line_of(node, 'started', 'line_started'), x.logged_instance end
+  local core = { created_at = run.created_text, priority = node.priority, managed = '1', fair_key = run.fair_key or '' }
+  order.enter(here.c, node.lane_id, execution_id, core)
+  order.announce(here.c, execution_id, core, node.lane_id)
+  return row_bytes.ready(x.now), '', ''
+end
+
+-- Resolves the edges to several nodes. Writes their rows, and returns the events.
+local function resolve_edges(x, here, run, successors, stem, result)
+  local events, rows, first = {}, {}, successors[1]
+  order.gather(here.c)
+  for i = 1, successors.count do
+    local line, by
+    rows[#rows + 1], line, by = resolve_edge(x, here, run, successors, i, stem, result)
+    events[i] = line .. by
+    local next_one = successors[i + 1]
+    if not next_one or next_one.ordinal ~= successors[i].ordinal + 1 then
+      redis.call('SETRANGE', run.nodes_key, first.place_text, table.concat(rows))
+      rows, first = {}, next_one
+    end
+  end
+  order.write_gathered(here.c)
+  return table.concat(events)
+end
+
+-- Writes adjacent rows, beginning with the row of `node`. `head`, unless it is nil, is written at `head_at` of the header.
+local function write(run, bytes, head_at, head, node, rows)
+  local at = node.place
+  if not head then
+    redis.call('SETRANGE', run.nodes_key, node.place_text, rows)
+  elseif at <= #bytes and at - BEHIND_OPEN <= MAX_GAP then
+    redis.call('SETRANGE', run.nodes_key, head_at, head .. string.sub(bytes, BEHIND_OPEN + 1, at) .. rows)
+  else
+    redis.call('SETRANGE', run.nodes_key, head_at, head)
+    redis.call('SETRANGE', run.nodes_key, node.place_text, rows)
+  end
+end
+
+-- Returns the bytes that contain the row of a node and usually the rows of its successors, and the offset of these bytes.
+local function read_rows(run, node, successors)
+  local place = node.place
+  local last = row.place((successors and successors.last or node.ordinal) + 1)
+  if last - place > MAX_READ then last = place + ROW_BYTES end
+  return redis.call('GETRANGE', run.nodes_key, node.place_text, last - 1), place
+end
+
+-- Returns how many nodes of a small run are open. `bytes`: those that were read first.
+local function count_open(run, bytes)
+  if run.count == 1 then return 1 end
+  if #bytes < row.place(run.count + 1) then bytes = redis.call('GETRANGE', run.nodes_key, 0, -1) end
+  return row.count_open(bytes, run.count)
+end
+
+-- Ends the run whose last node has succeeded. Returns its event.
+local function close(x, here, run, node, result)
+  return '\n' .. graph.close_plain(here.c, run.id, run, graph_store.result(run.graph) == node.ordinal and result or nil)
+end
+
+-- Returns the beginning of the header of a run that ends: when, its flags, and that no node is open.
+local function over(here, run, flags)
+  return struct.pack(run_head.STANDING, run_list.ended(here.c, run.id), flags - PLAIN, 0)
+end
+
+-- Writes the end of the only node of a run.
+local function write_only(here, run, bytes, flags, done, result)
+  local head = over(here, run, flags)
+  local behind = result ~= '' and row_inputs.behind(result)
+  if not behind then
+    redis.call('HSET', run.results_key, '1', result)
+    redis.call('SETRANGE', run.nodes_key, CLOSED, head .. string.sub(bytes, BEHIND_OPEN + 1, HEAD_BYTES) .. done)
+  else
+    redis.call('SET', run.nodes_key, string.sub(bytes, 1, CLOSED) .. head .. string.sub(bytes, BEHIND_OPEN + 1, HEAD_BYTES) .. done
+      .. row_inputs.between(run, bytes) .. behind)
+  end
+end
+
+-- Ends a node of a run with others: writes its row, its result, and the rows of its successors. Returns the events of these.
+local function write_one(x, here, run, node, successors, bytes, flags, open, done, stem, result)
+  redis.call('HSET', run.results_key, node.ordinal_text, result)
+  local head_at, head = OPEN, nil
+  if open == 1 then
+    head_at, head = CLOSED, over(here, run, flags)
+  elseif not run.is_small then
+    head = struct.pack(run_head.OPEN_FORMAT, open - 1)
+  end
+  local count = successors.count
+  if count == 1 and successors.last == node.ordinal + 1 then
+    local child, event, by = resolve_edge(x, here, run, successors, 1, stem, result)
+    write(run, bytes, head_at, head, node, done .. child)
+    return event .. by
+  end
+  write(run, bytes, head_at, head, node, done)
+  if count == 0 then return '' end
+  if count > 1 then return resolve_edges(x, here, run, successors, stem, result) end
+  local child, event, by = resolve_edge(x, here, run, successors, 1, stem, result)
+  redis.call('SETRANGE', run.nodes_key, successors[1].place_text, child)
+  return event .. by
+end
+
+-- Commits the result of a node if its end is of the usual kind. Reports whether it is.
+function usual_end.commit(x, execution_id, lease_id, result)
+  local stem = string.sub(execution_id, 1, -5)
+  local run = known.runs[stem]
+  local here = run and x.by_place[run.at] or turn.enter(x, execution_id)
+  if here.in_doubt then return false end
+  if not run or run.at ~= here.at then
+    run = run_rows.find_plain(here.c, stem)
+    if not run then return false end
+  end
+  if x.is_mixed and row.is_loaded(run.id) then return false end
+  local ordinal = row.ORDINAL_OF[string.sub(execution_id, -4)] or row.ordinal(execution_id)
+  local node = run.graph.nodes[ordinal] or graph_store.find_node(run.graph, ordinal)
+  if not node then return false end
+  local bytes = redis.call('GETRANGE', run.nodes_key, '0', run.read_to or node.read_to or run_rows.last_to_read(run, node))
+  if #bytes < HEAD_BYTES then return false end
+  local flags, open, _, identity = struct.unpack(STATE, bytes, STATE_AT)
+  if flags % (2 * PLAIN) < PLAIN or identity ~= run.identity then return false end
+  local successors = node.successors
+  if successors == nil then successors = graph_store.successors(run.graph, node) end
+  if not successors then return false end
+  local rows, at = bytes, node.place
+  if at + ROW_BYTES > #bytes then
+    rows, at = read_rows(run, node, successors), 0
+    if #rows < ROW_BYTES then return false end
+  end
+  local begin, ends, since = struct.unpack(HELD, rows, at + 1)
+  if begin ~= row_bytes.ACTIVE and begin ~= row_bytes.AHEAD or ends <= here.c.now or string.sub(rows, at + LEASE + 1, at + ROW_BYTES) ~= lease_id then
+    return false
+  end
+  local count = successors.count
+  if count > x.budget or count > 0 and not read_children(run, rows, node.place - at, successors) then return false end
+  -- When a node that ends has successors, other nodes are open.
+  if run.is_small then open = count == 0 and count_open(run, bytes) or nil end
+  if run.fail_fast and open and item_results.add(run.results_key, result, open - 1, run.count) then return false end
+  local left_count = here.left_count + 1
+  here.left[left_count], here.left_count = execution_id, left_count
+  if here.lane == node.lane_id then
+    local counts = here.counts
+    counts[COUNTED_ACTIVE] = counts[COUNTED_ACTIVE] - 1
+  else
+    turn.count(here, run, node, -1, 0)
+  end
+  local done = row_bytes.done(count) .. since .. x.ended .. lease_id
+  local text = here.c.now_text .. (node.line_success or usual_lease.line_of(node, 'success', 'line_success'))
+  if run.count == 1 then
+    write_only(here, run, bytes, flags, done, result)
+  else
+    x.budget = x.budget - count
+    if successors.others then row_edges.postpone(here.c, execution_id) end
+    text = text .. write_one(x, here, run, node, successors, bytes, flags, open, done, stem, result)
+  end
+  if node.attempt_timeout then call.leave(here.c, 'ZREM', key.index_attempt_timeout(here.c), execution_id) end
+  if open == 1 then text = text .. close(x, here, run, node, result) end
+  event_log.push(here.c, run.id, run.events_key, text)
+  return true
+end

@@ -1,0 +1,135 @@
+-- Leases a node for its first attempt with its graph and the record of its run alone: one that a completion makes ready, to the
+-- completing worker, or one that waits in the lane.
+
+local known, NOTHING = run_rows.known, {}
+
+-- Marks an execution as a node of a run.
+local OF_RUN = { managed = '1' }
+
+-- Returns the line of a node in the event log, without the part after the attempt. It is kept with the node under a name.
+function usual_lease.line_of(node, event, name)
+  local line = '\n' .. encode.logged(event, node.name, '0', '')
+  node[name] = line
+  return line
+end
+
+-- Returns the results that are inputs of a node, and whether that is all of them: the one that the call has at hand, or the
+-- stored ones.
+local function inputs_of(c, run, node, name, result)
+  local count = node.input_count
+  if count == '0' then return NOTHING, true end
+  if count == '1' and name then
+    if #result > claim_reply.MAX_INLINE_BYTES then return NOTHING, false end
+    return { { name, result } }, true
+  end
+  if not claim_reply.may_hand_out(c, tonumber(count)) then return NOTHING, false end
+  return row_inputs.of_node(c, run.id, run.graph, node, claim_reply.MAX_INLINE_BYTES)
+end
+
+-- Reports whether the worker can run a node.
+local function is_known(x, node)
+  if not claim_request.knows(x.request, node.kind) then return false end
+  node.known_to = x.kinds
+  return true
+end
+
+-- Reports whether a node may be leased although others wait in its lane, the first with the score `urgent`. An older execution
+-- that is at least as urgent comes first, and so do all where keys take turns.
+local function may_pass(x, run, node, urgent)
+  if node.priority_number == 0 and (urgent < run.created or x.fair) then return false end
+  if node.priority_number == 0 and x.fair == false then return true end
+  x.fair = order.is_fair(x.c, x.lane)
+  return claim_order.may_pass(x.c, x.request, { created_at = run.created, priority = node.priority_number }, urgent)
+end
+
+-- Appends a lease to the leases of the call. Returns the row of the node.
+local function add_lease(x, here, execution_id, node, description, lease_id)
+  local leased, n, e = x.leased, #x.leased + 1, here.entered_count
+  leased[n] = description
+  here.entered[e + 1], here.entered[e + 2], here.entered_count = x.expires, execution_id, e + 2
+  if node.attempt_timeout then leasing.arm_timeout(here.c, execution_id, node) end
+  return row_bytes.leased(here.leased, lease_id, node.limits)
+end
+
+-- Leases a node that no longer waits for upstreams to the worker that completed the last of them. `result` is the result of the
+-- completion, with a name if it is an input of this node. Returns its row; nil when it is to enter its lane.
+function usual_lease.hand_on(x, here, run, execution_id, node, name, result)
+  if #x + #x.leased >= x.room or node.lane_id ~= x.lane then return nil end
+  if node.known_to ~= x.kinds and not is_known(x, node) then return nil end
+  if not x.looked then handoff.head(x.c, x) end
+  local c, urgent, limits = here.c, x.urgent, node.limits
+  if urgent and not may_pass(x, run, node, urgent) or run.budget_ids and budget_gate.closed(c, run)
+    or limits and not limit_admission.take_room(x.request, limits) then
+    return nil
+  end
+  if not here.leased then turn.lease(x, here) end
+  local lease_id = claim_request.lease_id(x.c, x.request, #x.leased)
+  if node.input_count == '1' and name and not node.uses_flow_input and #result <= claim_reply.MAX_INLINE_BYTES then
+    return add_lease(x, here, execution_id, node,
+      row_claimed.describe_fed(c, run, execution_id, lease_id, x.expires_text, limits, name, result), lease_id)
+  end
+  local inputs, complete = inputs_of(c, run, node, name, result)
+  return add_lease(x, here, execution_id, node, row_claimed.describe(c, run, execution_id, lease_id, x.expires_text,
+    node.uses_flow_input and row_inputs.of_plain(c, run), inputs, complete, limits), lease_id)
+end
+
+-- Leases an execution of a plain run that waits in the lane for its first attempt. The worker knows its activity, no budget is
+-- used up, and limits have room. Reports whether it did: the general functions handle any other execution, and nodes of a large
+-- run, because a claim may take so many of them that it is better to write them together.
+function usual_lease.take(x, execution_id)
+  local stem = string.sub(execution_id, 1, -5)
+  local run = known.runs[stem]
+  local here = run and x.by_place[run.at] or turn.enter(x, execution_id)
+  if not run or run.at ~= here.at then run = run_rows.find_plain(here.c, stem) end
+  if not run or not run.is_small or x.is_mixed and row.is_loaded(run.id) then return false end
+  local ordinal = row.ORDINAL_OF[string.sub(execution_id, -4)] or row.ordinal(execution_id)
+  local node = run.graph.nodes[ordinal] or graph_store.find_node(run.graph, ordinal)
+  if not node or not node.plain or node.lane_id ~= x.lane or node.known_to ~= x.kinds and not is_known(x, node) then return false end
+  local bytes = redis.call('GETRANGE', run.nodes_key, '0', run.read_to or node.read_to or run_rows.last_to_read(run, node))
+  local c, limits = here.c, node.limits
+  if not run_rows.is_plain(run, bytes) or not row_bytes.is_ready(bytes, node.place) or run.budget_ids and budget_gate.closed(c, run)
+    or limits and not limit_admission.take_room(x.request, limits) then
+    return false
+  end
+  if not here.leased then turn.lease(x, here) end
+  local lease_id = claim_request.lease_id(x.c, x.request, #x.leased)
+  local inputs, complete = inputs_of(c, run, node)
+  local description = row_claimed.describe(c, run, execution_id, lease_id, x.expires_text,
+    node.uses_flow_input and row_inputs.of_plain(c, run, bytes), inputs, complete, limits)
+  redis.call('SETRANGE', run.nodes_key, node.place_text, add_lease(x, here, execution_id, node, description, lease_id))
+  if here.lane == node.lane_id then
+    local counts = here.counts
+    counts[row.COUNTED_ACTIVE] = counts[row.COUNTED_ACTIVE] + 1
+  else
+    turn.count(here, run, node, 1, 0)
+  end
+  event_log.push(c, run.id, run.events_key,
+    c.now_text .. (node.line_started or usual_lease.line_of(node, 'started', 'line_started')) .. x.logged_instance)
+  return true
+end
+
+-- Leases executions from the head of the lane, in its order, until the call has as many as the worker requests. It stops before
+-- the first one that needs the general functions, and where the order of the lane is not the order of its index: keys take turns,
+-- priorities differ, or a pause stops the lane. The index is `eligible_key`.
+function usual_lease.take_from_lane(x, eligible_key)
+  local request, wanted = x.request, x.room - #x.leased
+  if wanted <= 0 or x.c.pauses then return end
+  -- One more entry shows whether there are more, and so whether the order matters.
+  local heads = redis.call('ZRANGE', eligible_key, '0', wanted, 'WITHSCORES')
+  local found = #heads / 2
+  if found == 0 then
+    request.drained = true
+    return
+  end
+  if heads[1] == pauses.MARK or order.is_fair(x.c, x.lane) or found > wanted and claim_order.is_prioritized(x.c, tonumber(heads[2])) then return end
+  local taken, count = call.short_list(), 0
+  while count < found and count < wanted and usual_lease.take(x, heads[2 * count + 1]) do
+    count = count + 1
+    taken[count] = heads[2 * count - 1]
+  end
+  if count > 0 then
+    call.chunked('ZREM', eligible_key, taken)
+    for _ = 1, x.c.lanes and count or 0 do wake.taken(x.c, x.lane, OF_RUN) end
+  end
+  if count == wanted or count == found then request.drained = found <= wanted end
+end

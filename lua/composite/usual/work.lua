@@ -1,0 +1,94 @@
+-- The call of a worker: it commits results, and leases the worker its next executions.
+
+-- Maximum number of completions in one call.
+local MAX_COMPLETIONS = 64
+
+-- Positions of the first arguments, and their number for each completion: see ffx_work.
+local COMPLETIONS_AT, PER_COMPLETION = 12, 4
+
+-- Commits a result by the general functions. Returns the outcome.
+local function commit_other(x, execution_id, lease_id, attempt, result)
+  local c = turn.mix(x, turn.enter(x, execution_id))
+  local epoch, attempt_id = '1', nil
+  if attempt == '' then attempt_id = row_record.attempt_of(lease_id) else epoch, attempt_id = string.match(attempt, '^(%S*) (%S*)$') end
+  local repeated, refusal = completion.commit(c, {
+    execution_id = execution_id, lease_id = lease_id, lease_epoch = epoch or '', attempt_id = attempt_id or '', result = result,
+  })
+  x.budget = c.budget
+  return refusal and refusal[2] or repeated and 'ALREADY_SATISFIED' or 'OK'
+end
+
+-- Commits the results of a call. Returns the outcomes.
+local function commit_all(x, args, count)
+  local outcomes, at = call.short_list(), COMPLETIONS_AT + 1
+  for i = 1, count do
+    local execution_id, lease_id, attempt, result = args[at], args[at + 1], args[at + 2], args[at + 3]
+    if attempt == '' and usual_end.commit(x, execution_id, lease_id, result) then
+      outcomes[i] = 'OK'
+    else
+      outcomes[i] = commit_other(x, execution_id, lease_id, attempt, result)
+    end
+    at = at + PER_COMPLETION
+  end
+  return outcomes
+end
+
+-- Resolves the edges of completions that the general functions have committed, and counts the ends.
+local function follow(x)
+  local room = x.budget
+  for i = 1, #x.partitions do
+    local c = x.partitions[i].c
+    c.budget = room
+    graph.count_ends(c)
+    propagate.run(c)
+    room = c.budget
+  end
+end
+
+-- Reports whether a partition that the call has worked in has more work than one call does.
+local function has_more(x)
+  for i = 1, #x.partitions do
+    if x.partitions[i].c.more then return '1' end
+  end
+  return x.c.more and '1' or '0'
+end
+
+-- @function ffx_work
+-- @summary  Commits the results of several executions of one worker, as ffx_complete does for each, and leases it up to `count`
+--           executions that come next. On a server that has all partitions, the executions may be of any of them. `attempt` is
+--           empty for the first attempt under its first lease, whose id follows from the lease; otherwise it is the lease epoch
+--           and the attempt's id, with a blank between them. The outcomes are in the order of the completions, with blanks
+--           between them: OK, ALREADY_SATISFIED, or the code with which ffx_complete would have refused; a refused completion
+--           does not affect the others. After a lost reply, send it again with `repeated`.
+-- @flags    derives positional
+-- @key      partition          ffx.partition
+-- @include  claim_request
+-- @group    completions        execution_id:any_execution_id lease_id:lease_id attempt:text result:bytes
+-- @reply    OK more:bool remaining:int outcomes:text executions:list(claimed_execution) candidates:list(candidate)
+-- @error    invalid_input message:text
+-- @error    invalid_capabilities reason:text
+function F.ffx_work(keys, args)
+  local request, err = claim_request.of(unpack(args, 1, COMPLETIONS_AT - 1))
+  if err then return err end
+  local count = tonumber(args[COMPLETIONS_AT])
+  if not count or count < 0 or count > MAX_COMPLETIONS or count % 1 ~= 0 or #args < COMPLETIONS_AT + count * PER_COMPLETION then
+    return reply.err('invalid_input', 'completions must be at most ' .. MAX_COMPLETIONS .. ', got: ' .. tostring(args[COMPLETIONS_AT]))
+  end
+  request.skip_abandoned = true
+  local c = call.open(keys[1])
+  local x = turn.new(c, request)
+  local outcomes = commit_all(x, args, count)
+  local executions = x.leased
+  if x.is_mixed or request.repeated or request.aside then
+    follow(x)
+    turn.write(x)
+    executions = claiming.claim(c, request, x)
+  elseif request.count > 0 then
+    claiming.fill(c, request, x)
+  else
+    turn.write(x)
+  end
+  local remaining = claiming.remaining(c, request)
+  settle.run(c)
+  return reply.ok(has_more(x), remaining, table.concat(outcomes, ' '), executions, request.candidates or '')
+end
