@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "365-03420239a0488ed4"
+const build = "366-e259aa0f1df59e1e"

@@ -449,7 +449,7 @@ function ORPHAN_CHECKS.list(c, name, cursor, limit)
       local flow = read_listed(c, flow_id)
       if not flow or flow.flow_kind == flow_name then return 1 end
       local run = row.run(c, flow_id)
-      if run then repair_index.drop_entry(c, 'runs', list_key, run_entries.pack(run.listed, flow_id)) end
+      if run then repair_index.drop_entry(c, 'runs', list_key, run_entries.of_run(run)) end
       return 1
     end)
     run_holes.settle(c)

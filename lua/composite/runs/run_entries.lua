@@ -5,8 +5,9 @@
 -- submitted it was interrupted. Readers pass over holes, and run_holes removes them.
 
 -- The format of an entry: the time as in the header, and the id without its last four digits, which are zeros.
-local ENTRY, TIME, TIME_BYTES, ENTRY_BYTES = '<I7>I4I2I2I2I4', run_head.LISTED_FORMAT, 7, 21
-local ID = '%08x-%04x-%04x-%04x-%08x0000'
+local ENTRY, ENTRY_BYTES, TIME, TIME_BYTES = '<I7c14', 21, run_head.LISTED_FORMAT, 7
+local ID, ID_TEXT = '>I4I2I2I2I4', '%08x-%04x-%04x-%04x-%08x0000'
+local ID_PARTS = '^(%x+)-(%x+)-(%x+)-(%x+)-(%x%x%x%x%x%x%x%x)'
 
 -- Places of the times in the header.
 local LISTED_AT, LISTED_TO = '' .. run_head.LISTED_AT - 1, '' .. run_head.LISTED_AT + TIME_BYTES - 2
@@ -22,11 +23,17 @@ function run_entries.key(c, name)
   return key.ffx_runs(c, string.sub(name, #OF_FLOW + 1))
 end
 
-function run_entries.pack(at, flow_id)
-  local sub = string.sub
-  return struct.pack(ENTRY, at, tonumber(sub(flow_id, 1, 8), 16), tonumber(sub(flow_id, 10, 13), 16), tonumber(sub(flow_id, 15, 18), 16),
-    tonumber(sub(flow_id, 20, 23), 16), tonumber(sub(flow_id, 25, 32), 16))
+-- Returns the id of a run as in entries.
+function run_entries.pack_id(flow_id)
+  local a, b, d, e, f = string.match(flow_id, ID_PARTS)
+  return struct.pack(ID, tonumber(a, 16), tonumber(b, 16), tonumber(d, 16), tonumber(e, 16), tonumber(f, 16))
 end
+
+-- Returns an entry. `id`: packed.
+function run_entries.pack(at, id) return struct.pack(ENTRY, at, id) end
+
+-- Returns the entry of a run in the lists of runs.
+function run_entries.of_run(run) return run_entries.pack(run.listed, run_entries.pack_id(run.id)) end
 
 local function time_of(entry) return #entry >= TIME_BYTES and struct.unpack(TIME, entry) or 0 end
 run_entries.time = time_of
@@ -34,8 +41,8 @@ run_entries.time = time_of
 -- Returns the time of an entry and the id of its run; nil for a text that is not an entry.
 function run_entries.read(entry)
   if #entry ~= ENTRY_BYTES then return nil end
-  local at, a, b, d, e, f = struct.unpack(ENTRY, entry)
-  return at, string.format(ID, a, b, d, e, f)
+  local a, b, d, e, f = struct.unpack(ID, entry, TIME_BYTES + 1)
+  return time_of(entry), string.format(ID_TEXT, a, b, d, e, f)
 end
 
 -- Reports whether an entry of the list with a name is a hole. One whose rows cannot be read stays.

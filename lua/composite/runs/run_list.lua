@@ -14,31 +14,28 @@ function run_list.of_tags(c, tags)
   return sets
 end
 
--- Gathers the entry of a run that is to be created. Returns its time.
-function run_list.gather(c, batch, flow_name, flow_id)
-  local at, entries = batch.next_at, batch.entries
-  if not at then
-    at, entries = run_entries.next_time(c, key.ffx_all_runs(c), key.ffx_runs(c, flow_name or '')), call.short_list()
-    batch.entries = entries
+-- Makes the entries of runs that are to be created, and enters them in the lists. Each run gets its time as `listed`, and its packed
+-- id.
+function run_list.enter(c, flow_name, runs)
+  local all_key, own_key, entries = key.ffx_all_runs(c), key.ffx_runs(c, flow_name or ''), call.short_list()
+  local at = run_entries.next_time(c, all_key, own_key) - 1
+  for i = 1, #runs do
+    local run = runs[i]
+    local id = run_entries.pack_id(run.flow_id)
+    run.listed, run.packed_id, entries[i] = at + i, id, run_entries.pack(at + i, id)
   end
-  batch.next_at = at + 1
-  entries[#entries + 1] = run_entries.pack(at, flow_id)
-  return at
-end
-
--- Enters the runs of a batch in the lists.
-function run_list.enter(c, batch, flow_name)
-  call.chunked('RPUSH', key.ffx_all_runs(c), batch.entries)
-  call.chunked('RPUSH', key.ffx_runs(c, flow_name or ''), batch.entries)
-  run_entries.note_lead(c, run_entries.ALL, batch.next_at - 1)
+  call.chunked('RPUSH', all_key, entries)
+  call.chunked('RPUSH', own_key, entries)
+  run_entries.note_lead(c, run_entries.ALL, at + #runs)
 end
 
 -- The entries of runs that end in the call, by the place of the partition. The table lives from call to call, as the frame of each
 -- call writes it in the end.
 local ends = {}
 
--- Enters a run in the list of those that are over, as it ends. Returns the time of the entry, which is to be in its header.
-function run_list.ended(c, flow_id)
+-- Enters a run in the list of those that are over, as it ends. `id`: packed. Returns the time of the entry, which is to be in its
+-- header.
+function run_list.ended(c, id)
   local list = ends[c.at]
   if not list then
     local list_key = key.ffx_closed_flows(c)
@@ -47,7 +44,7 @@ function run_list.ended(c, flow_id)
   end
   local at, entries = list.next_at, list.entries
   list.next_at = at + 1
-  entries[#entries + 1] = run_entries.pack(at, flow_id)
+  entries[#entries + 1] = run_entries.pack(at, id)
   return at
 end
 
@@ -71,7 +68,7 @@ end
 function run_list.close(c, flow_id)
   local run = row.run(c, flow_id)
   if not run then return end
-  run.closed = run_list.ended(c, flow_id)
+  run.closed = run_list.ended(c, run_entries.pack_id(flow_id))
   row.touch_run(run)
 end
 
@@ -99,7 +96,7 @@ end
 -- Reports whether the list of all runs has a run.
 function run_list.has(c, flow_id)
   local run = row.run(c, flow_id)
-  return run ~= nil and run_entries.has(c, key.ffx_all_runs(c), run_entries.pack(run.listed, flow_id))
+  return run ~= nil and run_entries.has(c, key.ffx_all_runs(c), run_entries.of_run(run))
 end
 
 local function repair_entry(c, index, list_key, entry)
@@ -111,7 +108,7 @@ end
 
 -- Enters a run in the lists that it is missing from. One that is being purged has left the sets of its tags.
 function run_list.repair(c, run, flow_name, created_at, is_purged)
-  local entry = run_entries.pack(run.listed, run.id)
+  local entry = run_entries.of_run(run)
   repair_entry(c, 'runs', key.ffx_all_runs(c), entry)
   repair_entry(c, 'runs', key.ffx_runs(c, flow_name), entry)
   if is_purged then return end
@@ -123,7 +120,7 @@ end
 -- Enters a run that is over in the list of those, or makes one that is open leave it.
 function run_list.repair_end(c, run, is_over)
   if is_over and run.closed > 0 then
-    repair_entry(c, 'closed_flows', key.ffx_closed_flows(c), run_entries.pack(run.closed, run.id))
+    repair_entry(c, 'closed_flows', key.ffx_closed_flows(c), run_entries.pack(run.closed, run_entries.pack_id(run.id)))
   elseif is_over ~= (run.closed > 0) then
     if is_over then run_list.close(c, run.id) else run_list.reopen(c, run.id) end
     repair_index.note(c, 'closed_flows')

@@ -89,7 +89,6 @@ end
 -- Enters a run that is to be created into the lists, and stores its data in addition to its record.
 function run_record.enter(c, batch, A, run, n)
   local flow_id = run.flow_id
-  run.listed = run_list.gather(c, batch, A.flow_name, flow_id)
   if run.budgets then batch_writes.text(batch, key.flow_budgets(c, flow_id), run.budgets.text) end
   if is_set(run.input) and not run.behind then batch_writes.text(batch, key.flow_input(c, flow_id), run.input) end
   gather_tags(c, batch, run.tags or A.tags)

@@ -210,7 +210,7 @@ local function create_all(c, A, n, runs)
     run_record.enter(c, batch, A, run, n)
   end
   batch_writes.finish(batch)
-  run_list.enter(c, batch, A.flow_name)
+  run_list.enter(c, A.flow_name, runs)
   batch = batch_writes.new()
   if n.arrival then runs[1].fields = arrival.fields(runs[1]) end
   if n.fork then runs[1].fields = { 'forked_from', n.fork.forked_from, 'kept_nodes', number.text(#A.kept) } end

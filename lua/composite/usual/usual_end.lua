@@ -126,7 +126,7 @@ end
 
 -- Returns the beginning of the header of a run that ends: when, its flags, and that no node is open.
 local function over(here, run, flags)
-  return struct.pack(run_head.STANDING, run_list.ended(here.c, run.id), flags - PLAIN, 0)
+  return struct.pack(run_head.STANDING, run_list.ended(here.c, run.packed_id), flags - PLAIN, 0)
 end
 
 -- Writes the end of the only node of a run.
