@@ -33,6 +33,7 @@ var workloads = map[string]workload{
 	"backlog":       backlog,
 	"idle":          idleWorker,
 	"idle-50":       idleProcesses,
+	"idle-clients":  idleClients,
 	"memory":        memory(10),
 	"memory-single": memory(1),
 	"run-cost":      runCosts,

@@ -50,7 +50,8 @@ const (
 	// ErrFlowNotFound comes from ff_set_flow_tags, ff_stage_dependency_edge, ff_set_edge_group_policy,
 	// ff_add_execution_to_flow, ff_cancel_flow, ffx_find_node, ffx_set_priority, ffx_pause_flow,
 	// ffx_resume_flow, ffx_signal_node, ffx_move_timer, ffx_list_waitpoints, ffx_rerun,
-	// ffx_describe_flow, ffx_flow_result, ffx_flow_failures, ffx_move_start, ffx_cancel_flow.
+	// ffx_describe_flow, ffx_flow_result, ffx_watch_run, ffx_flow_failures, ffx_move_start,
+	// ffx_cancel_flow.
 	ErrFlowNotFound Code = "flow_not_found"
 	// ErrFlowNotPublished comes from ffx_read_published.
 	ErrFlowNotPublished Code = "flow_not_published"

@@ -68,12 +68,12 @@ func newCostBench(tb testing.TB) *costBench {
 	client, err := NewClient(e)
 	require.NoError(tb, err)
 	tb.Cleanup(client.Close)
-	_, err = client.submitter.Completions.Wait(ctx, "any", keyspace.Partition{Family: keyspace.FlowFamily})
+	_, err = client.submitter.Completions.Wait(ctx, "any")
 	require.NoError(tb, err) // from here on the client receives messages
 	library, err := e.session.Library("cost")
 	require.NoError(tb, err)
 	e.session.Backend = readyCalls{library, client.submitter.Completions}
-	client.submitter.Starts = submit.NewStarter(e.session)
+	client.submitter.Starts = submit.NewStarter(e.session, client.submitter.Completions)
 
 	w, err := NewWorker(e, WorkerConfig{})
 	require.NoError(tb, err)

@@ -18,6 +18,8 @@ import (
 type Backend interface {
 	CancelFlow(context.Context, enginerpc.CancelFlowCall) (enginerpc.CancelFlowReply, error)
 	FlowResult(context.Context, enginerpc.FlowResultCall) (enginerpc.FlowResultReply, error)
+	// WatchRun does the same for a process that waits for the end of the run.
+	WatchRun(context.Context, enginerpc.WatchRunCall) (enginerpc.WatchRunReply, error)
 	FlowFailures(context.Context, enginerpc.FlowFailuresCall) (enginerpc.FlowFailuresReply, error)
 	DescribeFlow(context.Context, enginerpc.DescribeFlowCall) (enginerpc.DescribeFlowReply, error)
 	ListRuns(context.Context, enginerpc.ListRunsCall) (enginerpc.ListRunsReply, error)

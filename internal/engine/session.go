@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -44,6 +45,8 @@ type Session struct {
 	Replicas  int  // OpenConfig.Replication
 	Quiet     bool // see enginelink.Link
 	Namespace keyspace.Namespace
+	// Origin is the name of the process in the engine: messages about the ends of runs go to the channel of that name.
+	Origin    string
 	Secrets   *keyring
 	Keep      flowgraph.Keep
 	Logger    *slog.Logger
@@ -81,6 +84,14 @@ type sharedKeeper interface {
 	Yield() (end func())
 }
 
+// SharedOrigin is the origin of all processes in contract mode, whose runs do not name the process that has started
+// them.
+const SharedOrigin = "contract"
+
+// originBytes is the length of an origin. Processes whose origins are the same by chance receive the ends of each
+// other's runs, too.
+const originBytes = 8
+
 // Connection holds the addresses and options with which a session connects.
 type Connection struct {
 	// Prefix begins every key. Defaults to the default prefix.
@@ -110,6 +121,10 @@ type Connection struct {
 // of c. After an error, the caller must call Close.
 func (s *Session) Connect(ctx context.Context, c Connection) error {
 	s.closed, s.end = context.WithCancel(context.Background())
+	s.Origin = rand.Text()[:originBytes]
+	if c.ContractOnly {
+		s.Origin = SharedOrigin
+	}
 	isEmbedded := s.InProcess != nil
 	options := enginerpc.Options{
 		Prefix: c.Prefix, Partitions: c.Partitions, RetryFor: c.RetryFor, Logger: s.Logger,

@@ -675,7 +675,9 @@ type RerunCall struct {
 	Mode      string
 	Actor     string
 	Begin     bool
-	Nodes     []enginecore.ExecutionID
+	// Origin: optional.
+	Origin string
+	Nodes  []enginecore.ExecutionID
 }
 
 // RerunReply is the answer to RerunCall.
@@ -690,7 +692,8 @@ type RerunReply struct {
 // with the same rerun_id; with the last one (`begin`) the rerun begins, and none of the nodes starts
 // before all are reset. Call again while `more`, or leave the rest to the keeper. Nodes that are not
 // named keep their results, and so do the others until they have new ones. The nodes begin anew, as
-// after a replay of each.
+// after a replay of each. The process with the given origin is notified that the run is open again, as
+// the one that has started it.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: errorcode.InvalidInput, enginecore.ErrFlowNotFound, errorcode.FlowPurging,
@@ -705,7 +708,7 @@ func (RerunCall) info() callInfo {
 }
 
 func (c RerunCall) encode(w *wire) {
-	w.reserve(1, 5+len(c.Nodes))
+	w.reserve(1, 6+len(c.Nodes))
 	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.FlowID))
@@ -713,6 +716,7 @@ func (c RerunCall) encode(w *wire) {
 	w.text(c.Mode)
 	w.text(c.Actor)
 	w.bool(c.Begin)
+	w.text(c.Origin)
 	for _, x := range c.Nodes {
 		w.text(string(x))
 	}
@@ -1128,6 +1132,77 @@ func (c FlowResultCall) encode(w *wire) {
 }
 
 func (FlowResultCall) decode(r *fields) (out FlowResultReply) {
+	out.Status = r.status
+	switch {
+	case r.status == StatusOK:
+		out.State = textValue[string](r, "state")
+		out.Outcome = textValue[string](r, "outcome")
+		out.ClosedAt = timeValue(r, "closed_at")
+		out.HasResult = boolValue(r, "has_result")
+		out.Result = bytesValue(r, "result")
+		out.FailedNode = textValue[string](r, "failed_node")
+		out.FailureReason = textValue[string](r, "failure_reason")
+		out.FailureCategory = textValue[string](r, "failure_category")
+		out.CancelReason = textValue[string](r, "cancel_reason")
+		if r.left() > 0 {
+			out.ResultSkipped = boolValue(r, "result_skipped")
+		}
+	default:
+		r.unknownStatus()
+	}
+	return out
+}
+
+// WatchRunCall holds the arguments of Conn.WatchRun.
+type WatchRunCall struct {
+	// Partition is where the call works; its tag is part of every key.
+	Partition keyspace.Partition
+	FlowID    enginecore.FlowID
+	Origin    string
+	// Duration: optional.
+	Duration time.Duration
+}
+
+// WatchRunReply is the answer to WatchRunCall.
+type WatchRunReply struct {
+	// Status is StatusOK.
+	Status          Status
+	State           string
+	Outcome         string
+	ClosedAt        time.Time
+	HasResult       bool
+	Result          []byte
+	FailedNode      string
+	FailureReason   string
+	FailureCategory string
+	CancelReason    string
+	ResultSkipped   bool
+}
+
+// WatchRun runs ffx2_watch_run. Does the same as ffx_flow_result for a process that waits for the end
+// of the run. While the run is open, it is marked with the origin of the process for `duration`, so
+// that the process receives the end. Without a duration, its mark is taken back.
+//
+// Sending it again with the same arguments is safe, which the engine does after a lost connection.
+// Error codes: enginecore.ErrFlowNotFound, errorcode.InvalidInput.
+func (conn *Conn) WatchRun(ctx context.Context, c WatchRunCall) (WatchRunReply, error) {
+	return Do(ctx, conn, c)
+}
+
+func (WatchRunCall) info() callInfo {
+	return callInfo{name: "ffx2_watch_run", repeatable: true, open: true}
+}
+
+func (c WatchRunCall) encode(w *wire) {
+	w.reserve(1, 3)
+	w.partition(c.Partition, keyspace.FlowFamily)
+	w.key(w.keys.ffxPartition(w.tag))
+	w.text(string(c.FlowID))
+	w.text(c.Origin)
+	w.optionalMillis(c.Duration)
+}
+
+func (WatchRunCall) decode(r *fields) (out WatchRunReply) {
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:

@@ -28,6 +28,8 @@ type SubmitCall struct {
 	Retention string
 	// Priority: optional.
 	Priority string
+	// Origin: optional.
+	Origin   string
 	Tags     []SubmitTag
 	Runs     []SubmitRun
 	Limits   []SubmitLimit
@@ -190,7 +192,7 @@ type SubmitReply struct {
 // replaces the run's input, or is added to it, up to `max_inputs` (`debounce_full`). The same
 // `call_id` counts once. A fork comes alone, too: its `kept` nodes, by their ordinals, have succeeded
 // with these results from the beginning, and its `skips` were skipped for these reasons, because their
-// child runs had no result.
+// child runs had no result. The process with the given origin receives the ends of the runs.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: errorcode.GraphUnknown, errorcode.FlowPurging, errorcode.FlowIDConflict,
@@ -205,7 +207,7 @@ func (SubmitCall) info() callInfo {
 }
 
 func (c SubmitCall) encode(w *wire) {
-	w.reserve(1, 22+2*len(c.Tags)+6*len(c.Runs)+4*len(c.Limits)+3*len(c.Budgets)+3*len(c.OwnTags)+3*len(c.Parents)+6*len(c.Fires)+2*len(c.Memos)+12*len(c.Signals)+12*len(c.Arrivals)+2*len(c.Forks)+2*len(c.Kept)+2*len(c.Skips))
+	w.reserve(1, 23+2*len(c.Tags)+6*len(c.Runs)+4*len(c.Limits)+3*len(c.Budgets)+3*len(c.OwnTags)+3*len(c.Parents)+6*len(c.Fires)+2*len(c.Memos)+12*len(c.Signals)+12*len(c.Arrivals)+2*len(c.Forks)+2*len(c.Kept)+2*len(c.Skips))
 	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Graph)
@@ -217,6 +219,7 @@ func (c SubmitCall) encode(w *wire) {
 	w.text(c.CreatorIdentity)
 	w.text(c.Retention)
 	w.text(c.Priority)
+	w.text(c.Origin)
 	w.int(int64(len(c.Tags)))
 	for i := range c.Tags {
 		x := &c.Tags[i]

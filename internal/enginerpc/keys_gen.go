@@ -690,6 +690,15 @@ func (k Keys) flowSummary(tag string, flowID enginecore.FlowID) string {
 	return k.prefix + ":flow:" + tag + ":" + string(flowID) + ":summary"
 }
 
+// FlowWatchers is <prefix>:flow:{tag}:{flow_id}:watchers.
+func (k Keys) FlowWatchers(partition keyspace.Partition, flowID enginecore.FlowID) string {
+	return k.flowWatchers(partition.Tag(), flowID)
+}
+
+func (k Keys) flowWatchers(tag string, flowID enginecore.FlowID) string {
+	return k.prefix + ":flow:" + tag + ":" + string(flowID) + ":watchers"
+}
+
 // FlowNodes is <prefix>:flow:{tag}:{flow_id}:nodes.
 func (k Keys) FlowNodes(partition keyspace.Partition, flowID enginecore.FlowID) string {
 	return k.flowNodes(partition.Tag(), flowID)
@@ -1607,13 +1616,9 @@ func (k Keys) ChannelStandbyKeepers() string {
 	return k.prefix + ":ffx:standby_keepers"
 }
 
-// ChannelDone is <prefix>:ffx:done:{tag}.
-func (k Keys) ChannelDone(partition keyspace.Partition) string {
-	return k.channelDone(partition.Tag())
-}
-
-func (k Keys) channelDone(tag string) string {
-	return k.prefix + ":ffx:done:" + tag
+// ChannelDone is <prefix>:ffx:done:{origin}.
+func (k Keys) ChannelDone(origin string) string {
+	return k.prefix + ":ffx:done:" + origin
 }
 
 // ChannelWorker is <prefix>:ffx:worker:{worker_instance_id}.

@@ -70,7 +70,7 @@ var functionsByClass = map[replicationClass]string{
 		"ff_issue_claim_grant ff_issue_reclaim_grant ff_renew_lease ff_update_progress " +
 		"ff_mark_lease_expired_if_due ffx2_claim ffx2_claim_granted ffx2_grant_next ffx2_renew " +
 		"ffx2_announce ffx2_report_worker ffx2_put_live_value ffx2_admit ffx2_verify_admissions " +
-		"ffx2_leased_ahead ffx2_hold_places ffx2_drop_admissions ffx2_exchange ffx2_quotas ffx2_tick " +
+		"ffx2_leased_ahead ffx2_hold_places ffx2_drop_admissions ffx2_exchange ffx2_quotas ffx2_tick ffx2_watch_run " +
 		"ffx2_keep ffx2_end_leases ffx2_trim ffx2_budget_tick ffx2_budget_done ffx2_quota_tick " +
 		"ffx2_note_breach ffx2_project_flows ffx2_count_members ffx2_open_feed ffx2_child_ended " +
 		"ffx2_end_errand ffx2_forget_fires ffx2_take_bulk_job ffx2_save_bulk_job ffx2_reconcile " +

@@ -11,7 +11,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // The commands on data that the library and the programs use, each with a sample of its arguments, in which K and L are
@@ -44,7 +43,7 @@ func (conn *Conn) channels() []string {
 	return []string{
 		k.ChannelCompletions(), k.ChannelWake(probeName), k.ChannelWakeRing(probeName, probeName), k.ChannelDue(),
 		conn.ChannelKeepers(), conn.ChannelStandbyKeepers(),
-		k.ChannelDone(keyspace.Partition{Family: keyspace.FlowFamily}), k.ChannelWorker(probeName),
+		k.ChannelDone(probeName), k.ChannelWorker(probeName),
 	}
 }
 

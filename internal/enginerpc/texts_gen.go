@@ -338,7 +338,7 @@ func ParseKeeperGoneMessage(text string) (m KeeperGoneMessage, ok bool) {
 	return m, true
 }
 
-// DoneMessage is the message `{flow_id} {outcome} {result?}` on `ffx:done:{tag}`.
+// DoneMessage is the message `{flow_id} {outcome} {result?}` on `ffx:done:{origin}`.
 type DoneMessage struct {
 	FlowID  enginecore.FlowID
 	Outcome string

@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "366-e259aa0f1df59e1e"
+const build = "367-4722e8614563f578"

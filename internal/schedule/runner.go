@@ -233,7 +233,7 @@ func (s *Runner) watch(ctx context.Context, r *Record, last *StartedRun) (bool, 
 		forget()
 		return false, err
 	}
-	wait, err := s.submitter.Completions.Wait(ctx, id, p)
+	wait, err := s.submitter.Watch(ctx, id, p)
 	if err != nil {
 		forget()
 		return false, err

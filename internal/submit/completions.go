@@ -26,9 +26,9 @@ type RunCompletion struct {
 // maxTracked bounds the runs whose completion is kept before there is a wait for it.
 const maxTracked = 1024
 
-// CompletionListener receives the messages about runs that have ended, and passes them to waits. It subscribes to a
-// partition at the first wait for one of its runs and stays subscribed until it is closed. It is safe for concurrent
-// use.
+// CompletionListener receives the messages about runs that have ended, and passes them to waits. It subscribes to the
+// channel of its process at the first wait and stays subscribed until it is closed. The runs that it starts from then
+// on name the process; other runs are marked while there are waits for them. It is safe for concurrent use.
 type CompletionListener struct {
 	session *engine.Session
 	closed  context.Context // ends with close, and with the session
@@ -36,12 +36,14 @@ type CompletionListener struct {
 	tasks   sync.WaitGroup
 
 	mu sync.Mutex
-	// subscribed has a channel for each partition, which is closed once the partition is subscribed to.
-	subscribed map[keyspace.Partition]chan struct{}
+	// subscribed is closed once the channel is subscribed to; nil before the first wait.
+	subscribed chan struct{}
 	waiting    map[enginecore.FlowID][]chan RunCompletion
-	// tracked holds runs that were started after their partition was subscribed to, with their completion once its
-	// message has arrived. For runs that were dropped from it, for lack of room or because messages may have been lost,
-	// waits query the engine.
+	// leaving has a channel for each run whose mark is being taken back, which is closed once that is over.
+	leaving map[enginecore.FlowID]chan struct{}
+	// tracked holds runs that were started after the channel was subscribed to, with their completion once its message
+	// has arrived. For runs that were dropped from it, for lack of room or because messages may have been lost, waits
+	// query the engine.
 	tracked map[enginecore.FlowID]trackedRun
 	// trackings counts the calls of track.
 	trackings uint64
@@ -66,9 +68,9 @@ type trackedRun struct {
 func newCompletionListener(s *engine.Session) *CompletionListener {
 	closed, stop := context.WithCancel(s.Closed())
 	return &CompletionListener{
-		session: s, closed: closed, stop: stop, subscribed: make(map[keyspace.Partition]chan struct{}),
+		session: s, closed: closed, stop: stop,
 		waiting: make(map[enginecore.FlowID][]chan RunCompletion), tracked: make(map[enginecore.FlowID]trackedRun),
-		rerunning: make(map[enginecore.FlowID]struct{}),
+		leaving: make(map[enginecore.FlowID]chan struct{}), rerunning: make(map[enginecore.FlowID]struct{}),
 	}
 }
 
@@ -79,16 +81,35 @@ func (l *CompletionListener) close() {
 	l.tasks.Wait()
 }
 
-// subscribe returns a channel that is closed once a partition is subscribed to, and begins to subscribe. It needs the
+// subscribe returns a channel that is closed once the listener is subscribed, and begins to subscribe. It needs the
 // lock, and an open listener.
-func (l *CompletionListener) subscribe(p keyspace.Partition) chan struct{} {
-	ready, listening := l.subscribed[p]
-	if !listening {
-		ready = make(chan struct{})
-		l.subscribed[p] = ready
-		l.tasks.Go(func() { l.listen(p, ready) })
+func (l *CompletionListener) subscribe() chan struct{} {
+	if l.subscribed == nil {
+		ready := make(chan struct{})
+		l.subscribed = ready
+		l.tasks.Go(func() { l.listen(ready) })
 	}
-	return ready
+	return l.subscribed
+}
+
+// isSubscribed reports whether the listener has subscribed. It needs the lock.
+func (l *CompletionListener) isSubscribed() bool {
+	select {
+	case <-l.subscribed:
+		return true
+	default:
+		return false
+	}
+}
+
+// Origin returns the name of the process for the runs that it starts, once it receives messages about them; "" before.
+func (l *CompletionListener) Origin() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.isSubscribed() {
+		return l.session.Origin
+	}
+	return ""
 }
 
 const (
@@ -99,8 +120,8 @@ const (
 	maxListenWait = 5 * time.Second
 )
 
-// listenFor subscribes to the partition of a run that is kept so shortly that waits would not find it, before the run
-// is started. A start does without where that takes too long.
+// listenFor subscribes before the start of a run that is kept so shortly that waits would not find it. A start does
+// without where that takes too long.
 func (l *CompletionListener) listenFor(ctx context.Context, plan *RunPlan) {
 	if !keptForLessThan(plan.Retention, soonPurged) {
 		return
@@ -110,7 +131,7 @@ func (l *CompletionListener) listenFor(ctx context.Context, plan *RunPlan) {
 		l.mu.Unlock()
 		return
 	}
-	ready := l.subscribe(plan.Partition)
+	ready := l.subscribe()
 	l.mu.Unlock()
 	limit := time.NewTimer(maxListenWait)
 	defer limit.Stop()
@@ -122,18 +143,12 @@ func (l *CompletionListener) listenFor(ctx context.Context, plan *RunPlan) {
 	}
 }
 
-// track keeps the completion of a run that is about to be started, if its partition is subscribed to already. The
-// caller calls settle with the number that track returns.
-func (l *CompletionListener) track(id enginecore.FlowID, p keyspace.Partition) (number uint64) {
+// track keeps the completion of a run that is about to be started, if the listener has subscribed. The caller calls
+// settle with the number that track returns.
+func (l *CompletionListener) track(id enginecore.FlowID) (number uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	ready, listening := l.subscribed[p]
-	if !listening {
-		return 0
-	}
-	select {
-	case <-ready:
-	default:
+	if !l.isSubscribed() {
 		return 0
 	}
 	if other, being := l.tracked[id]; being && !other.started {
@@ -172,26 +187,36 @@ func (l *CompletionListener) Untrack(id enginecore.FlowID) {
 }
 
 // BeginRerun makes the listener ignore the former end of a run, whose message may still arrive, until the engine
-// reports that the run was reopened. The caller calls it before the rerun, and AbortRerun if the rerun fails. It fails
-// with the cause of ctx, or with enginecore.ErrClosed when the listener or the session is closed.
-func (l *CompletionListener) BeginRerun(ctx context.Context, id enginecore.FlowID, p keyspace.Partition) error {
+// reports to the returned origin that the run was reopened. The origin is empty before the first wait, when no message
+// can arrive. The caller calls BeginRerun before the rerun, and AbortRerun if the rerun fails. It fails with the cause
+// of ctx, or with enginecore.ErrClosed when the listener or the session is closed.
+func (l *CompletionListener) BeginRerun(ctx context.Context, id enginecore.FlowID) (origin string, err error) {
 	l.mu.Lock()
-	ready, listening := l.subscribed[p]
+	ready := l.subscribed
 	l.mu.Unlock()
-	if !listening {
-		return nil
+	if ready == nil {
+		return "", nil
 	}
+	if err := l.await(ctx, ready); err != nil {
+		return "", err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rerunning[id] = struct{}{}
+	return l.session.Origin, nil
+}
+
+// await waits until a channel is closed. It fails with the cause of ctx, or with enginecore.ErrClosed when the listener
+// or the session is closed.
+func (l *CompletionListener) await(ctx context.Context, closed <-chan struct{}) error {
 	select {
-	case <-ready:
+	case <-closed:
+		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-l.closed.Done():
 		return enginecore.ErrClosed
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.rerunning[id] = struct{}{}
-	return nil
 }
 
 // AbortRerun undoes BeginRerun.
@@ -210,18 +235,16 @@ type CompletionWait struct {
 	flow    enginecore.FlowID
 }
 
-// Wait registers a wait for the end of a run and returns once the partition is subscribed to: a run that ends
-// afterwards is not missed, one that ended before may be. The caller calls Release. Wait fails with the cause of ctx,
-// or with enginecore.ErrClosed when the listener or the session is closed.
-func (l *CompletionListener) Wait(
-	ctx context.Context, id enginecore.FlowID, p keyspace.Partition,
-) (CompletionWait, error) {
+// Wait registers a wait for the end of a run and returns once the listener is subscribed: the end of a run that names
+// the process, or is marked for it afterwards, is not missed. The caller calls Release. Wait fails with the cause of
+// ctx, or with enginecore.ErrClosed when the listener or the session is closed.
+func (l *CompletionListener) Wait(ctx context.Context, id enginecore.FlowID) (CompletionWait, error) {
 	l.mu.Lock()
 	if l.closed.Err() != nil {
 		l.mu.Unlock()
 		return CompletionWait{}, enginecore.ErrClosed
 	}
-	ready := l.subscribe(p)
+	ready, leaving := l.subscribe(), l.leaving[id]
 	w := CompletionWait{flow: id}
 	if used, ok := l.channels.Get().(chan RunCompletion); ok {
 		w.Completed = used
@@ -237,16 +260,15 @@ func (l *CompletionListener) Wait(
 	}
 	l.waiting[id] = append(l.waiting[id], w.Completed)
 	l.mu.Unlock()
-	select {
-	case <-ready:
-		return w, nil
-	case <-ctx.Done():
-		l.Release(w)
-		return CompletionWait{}, context.Cause(ctx)
-	case <-l.closed.Done():
-		l.Release(w)
-		return CompletionWait{}, enginecore.ErrClosed
+	err := l.await(ctx, ready)
+	if err == nil && leaving != nil {
+		err = l.await(ctx, leaving)
 	}
+	if err != nil {
+		l.Release(w)
+		return CompletionWait{}, err
+	}
+	return w, nil
 }
 
 // Release ends a wait. Its channel must not be used afterwards, since other waits use it again.
@@ -266,9 +288,33 @@ func (l *CompletionListener) Release(w CompletionWait) {
 	l.channels.Put(w.Completed)
 }
 
-// listen subscribes to the completions of a partition until the listener is closed. It closes ready once subscribed.
-func (l *CompletionListener) listen(p keyspace.Partition, ready chan struct{}) {
-	channel := l.session.Core.Keys().ChannelDone(p)
+// leaveWithin bounds how long a mark is taken back. One that stays ends by itself.
+const leaveWithin = 5 * time.Second
+
+// leave takes back the mark of a run after a wait that did not see its end, unless there are other waits for the run.
+func (l *CompletionListener) leave(id enginecore.FlowID, p keyspace.Partition) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed.Err() != nil || len(l.waiting[id]) > 0 || l.leaving[id] != nil {
+		return
+	}
+	left := make(chan struct{})
+	l.leaving[id] = left
+	l.tasks.Go(func() {
+		ctx, cancel := context.WithTimeout(l.closed, leaveWithin)
+		defer cancel()
+		call := enginerpc.WatchRunCall{Partition: p, FlowID: id, Origin: l.session.Origin}
+		_, _ = l.session.Backend.WatchRun(ctx, call) // without it the mark ends by itself
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.leaving, id)
+		close(left)
+	})
+}
+
+// listen subscribes to the channel of the process until the listener is closed. It closes ready once subscribed.
+func (l *CompletionListener) listen(ready chan struct{}) {
+	channel := l.session.Core.Keys().ChannelDone(l.session.Origin)
 	var once sync.Once
 	subscribed := func() {
 		first := false

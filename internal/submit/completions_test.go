@@ -6,21 +6,27 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
-	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
-// TestTrackedCompletions starts runs in a partition that is subscribed to, and waits for them later.
+// TestTrackedCompletions starts runs after the listener has subscribed, and waits for them later.
 func TestTrackedCompletions(t *testing.T) {
-	p, other := keyspace.Partition{Index: 1}, keyspace.Partition{Index: 2}
-	l := newCompletionListener(new(engine.Session))
+	l := newCompletionListener(&engine.Session{Origin: "PROCESS1"})
 	defer l.close()
 	ready := make(chan struct{})
+	l.subscribed = ready
+	if l.Origin() != "" {
+		t.Error("runs name a process that does not receive messages")
+	}
+	if number := l.track("ahead"); number != 0 {
+		t.Error("a flow is tracked before messages arrive")
+	}
 	close(ready)
-	l.subscribed[p] = ready
-	l.subscribed[other] = make(chan struct{})
+	if l.Origin() != "PROCESS1" {
+		t.Error("runs do not name the process")
+	}
 	await := func(id enginecore.FlowID) (CompletionWait, RunCompletion) {
 		t.Helper()
-		w, err := l.Wait(t.Context(), id, p)
+		w, err := l.Wait(t.Context(), id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,7 +38,7 @@ func TestTrackedCompletions(t *testing.T) {
 			return w, RunCompletion{Outcome: "unheard"}
 		}
 	}
-	begin := func(id enginecore.FlowID, p keyspace.Partition) { l.settle(id, l.track(id, p), true) }
+	begin := func(id enginecore.FlowID) { l.settle(id, l.track(id), true) }
 	check := func(id enginecore.FlowID, expected bool, outcome, result string) {
 		t.Helper()
 		w, end := await(id)
@@ -41,65 +47,60 @@ func TestTrackedCompletions(t *testing.T) {
 		}
 	}
 
-	begin("early", p)
+	begin("early")
 	l.handle("early success {\"a\": 1}")
 	check("early", true, "success", `{"a": 1}`)
 	check("early", false, "unheard", "") // it was already taken
 
-	begin("failed", p)
+	begin("failed")
 	l.handle("failed failed")
 	check("failed", true, "failed", "")
 
-	begin("rerun", p)
+	begin("rerun")
 	l.handle("rerun success 1")
 	l.handle("rerun reopened")
 	check("rerun", true, "unheard", "")
 
-	begin("running", p)
+	begin("running")
 	check("running", true, "unheard", "")
 
-	begin("existed", p)
+	begin("existed")
 	l.Untrack("existed")
 	check("existed", false, "unheard", "")
 
-	l.track("existing", p) // it may have ended before
+	l.track("existing") // it may have ended before
 	check("existing", false, "unheard", "")
 	l.handle("existing success 1")
 	check("existing", false, "unheard", "")
 
 	// Two calls start a run at a time. The first one has started it, so its end is not missed.
-	first := l.track("both", p)
+	first := l.track("both")
 	l.handle("both success 1")
-	second := l.track("both", p)
+	second := l.track("both")
 	l.settle("both", first, true)
 	check("both", true, "success", "1")
 	l.settle("both", second, false)
 	check("both", false, "unheard", "")
 	// It was purged, and is started again: its former end does not count.
-	begin("again", p)
+	begin("again")
 	l.handle("again success 1")
-	begin("again", p)
+	begin("again")
 	check("again", true, "unheard", "")
 	// The call that has found it forgets it before a third one comes, so the end may have come in between.
-	first = l.track("three", p)
-	l.settle("three", l.track("three", p), false)
+	first = l.track("three")
+	l.settle("three", l.track("three"), false)
 	l.handle("three success 1")
-	l.track("three", p)
+	l.track("three")
 	l.settle("three", first, true)
 	check("three", false, "unheard", "")
 
-	begin("elsewhere", other) // the client is not subscribed to that partition yet
-	if _, tracked := l.tracked["elsewhere"]; tracked {
-		t.Error("a flow of a partition that is not subscribed to is tracked")
-	}
-
-	begin("lost", p)
+	begin("lost")
 	l.resync()
 	check("lost", false, "unheard", "")
 
-	begin("oldest", p)
+	begin("oldest")
 	for i := range maxTracked {
-		begin(enginecore.FlowID(fmt.Sprint(i)), p)
+		begin(enginecore.FlowID(fmt.Sprint(i)))
 	}
 	check("oldest", false, "unheard", "")
 	if len(l.trackOrder) != maxTracked || len(l.tracked) != maxTracked {
@@ -109,16 +110,15 @@ func TestTrackedCompletions(t *testing.T) {
 
 // TestCompletionOfEarlierRunIsIgnored runs a flow again while the message of its former end is still under way.
 func TestCompletionOfEarlierRunIsIgnored(t *testing.T) {
-	p := keyspace.Partition{Index: 1}
 	l := newCompletionListener(new(engine.Session))
 	defer l.close()
 	ready := make(chan struct{})
 	close(ready)
-	l.subscribed[p] = ready
+	l.subscribed = ready
 	receives := func(before func(), messages ...string) string {
 		t.Helper()
 		before()
-		w, err := l.Wait(t.Context(), "f", p)
+		w, err := l.Wait(t.Context(), "f")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +140,7 @@ func TestCompletionOfEarlierRunIsIgnored(t *testing.T) {
 		}
 	}
 	reopen := func() {
-		if err := l.BeginRerun(t.Context(), "f", p); err != nil {
+		if _, err := l.BeginRerun(t.Context(), "f"); err != nil {
 			t.Fatal(err)
 		}
 	}

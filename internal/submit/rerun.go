@@ -353,7 +353,7 @@ func (s *Submitter) Rerun(ctx context.Context, r engine.Run, scope RerunScope, a
 	}
 	// The end that the client received is no longer the one to wait for.
 	defer s.Completions.Untrack(r.FlowID)
-	if err := s.Completions.BeginRerun(ctx, r.FlowID, r.Partition); err != nil {
+	if call.Origin, err = s.Completions.BeginRerun(ctx, r.FlowID); err != nil {
 		return err
 	}
 	if err := s.SendRerun(ctx, call, nodes); err != nil {

@@ -16,6 +16,9 @@ import (
 // recheck is how long a wait for a result trusts the completion message before it queries the engine.
 const recheck = 5 * time.Second
 
+// markFor is how long the mark of a wait holds. Checks renew it after half that time.
+const markFor = 6 * recheck
+
 // AwaitResult returns the result of a run when the run is over. For a run that this submitter has just started, it
 // waits for the completion message, which carries a small result, before it reads from the engine. It waits while the
 // engine is unavailable; its error wraps [engine.ErrRunNotFound], the cause of ctx, or enginecore.ErrClosed when the
@@ -26,11 +29,17 @@ func (s *Submitter) AwaitResult(
 	fail := func(reply enginerpc.FlowResultReply, err error) (enginerpc.FlowResultReply, error) {
 		return reply, fmt.Errorf("run %s of flow %s: %w", runID, flowName, err)
 	}
-	w, err := s.Completions.Wait(ctx, id, p)
+	w, err := s.Completions.Wait(ctx, id)
 	if err != nil {
 		return fail(enginerpc.FlowResultReply{}, err)
 	}
-	defer s.Completions.Release(w)
+	marked := false
+	defer func() {
+		s.Completions.Release(w)
+		if marked {
+			s.Completions.leave(id, p)
+		}
+	}()
 	timer := s.rechecks.get()
 	defer s.rechecks.put(timer)
 	for ask := !w.tracked; ; ask = true {
@@ -38,6 +47,7 @@ func (s *Submitter) AwaitResult(
 		if ask {
 			var replicated bool
 			reply, replicated, err = s.replicatedResult(ctx, id, p)
+			marked = !errors.Is(err, enginecore.ErrFlowNotFound) && reply.ClosedAt.IsZero()
 			switch {
 			case errors.Is(err, enginecore.ErrFlowNotFound):
 				return fail(reply, engine.ErrRunNotFound)
@@ -58,6 +68,7 @@ func (s *Submitter) AwaitResult(
 		timer.Reset(again)
 		select {
 		case end := <-w.Completed:
+			marked = marked && end.Outcome == ""
 			// A message comes from the primary before replicas have the result.
 			if end.HasResult && s.session.Replicas == 0 {
 				return enginerpc.FlowResultReply{Outcome: end.Outcome, HasResult: true, Result: []byte(end.Result)}, nil
@@ -73,9 +84,9 @@ func (s *Submitter) AwaitResult(
 	}
 }
 
-// replicatedResult returns the result of a run. If the run is over, it waits until as many replicas as the session
-// requires have that; replicated is false if the primary has changed since the result was read. The error wraps
-// enginecore.ErrNotReplicated if the replicas do not have it in time.
+// replicatedResult returns the result of a run, and marks it while it is open. If the run is over, it waits until as
+// many replicas as the session requires have that; replicated is false if the primary has changed since the result was
+// read. The error wraps enginecore.ErrNotReplicated if the replicas do not have it in time.
 func (s *Submitter) replicatedResult(
 	ctx context.Context, id enginecore.FlowID, p keyspace.Partition,
 ) (reply enginerpc.FlowResultReply, replicated bool, err error) {
@@ -83,7 +94,11 @@ func (s *Submitter) replicatedResult(
 	if err != nil {
 		return reply, false, err
 	}
-	reply, err = s.session.Backend.FlowResult(ctx, enginerpc.FlowResultCall{Partition: p, FlowID: id})
+	reply, err = s.mark(ctx, id, p)
+	if errors.Is(err, enginecore.ErrUnavailable) && ctx.Err() == nil {
+		// A server that takes no writes may still answer.
+		reply, err = s.session.Backend.FlowResult(ctx, enginerpc.FlowResultCall{Partition: p, FlowID: id})
+	}
 	if err != nil || reply.ClosedAt.IsZero() {
 		return reply, false, err
 	}
@@ -92,6 +107,30 @@ func (s *Submitter) replicatedResult(
 		return enginerpc.FlowResultReply{}, false, fmt.Errorf("the run is over, ask for its result again: %w", err)
 	}
 	return reply, replicated, nil
+}
+
+// mark returns the result of a run, and marks it while it is open.
+func (s *Submitter) mark(
+	ctx context.Context, id enginecore.FlowID, p keyspace.Partition,
+) (enginerpc.FlowResultReply, error) {
+	reply, err := s.session.Backend.WatchRun(ctx, enginerpc.WatchRunCall{
+		Partition: p, FlowID: id, Origin: s.session.Origin, Duration: s.session.LookEvery(markFor),
+	})
+	return enginerpc.FlowResultReply(reply), err
+}
+
+// Watch registers a wait as [CompletionListener.Wait] does, for any run. The end of the run is not missed within the
+// next half minute, unless it has ended before; a run that does not exist has no end.
+func (s *Submitter) Watch(ctx context.Context, id enginecore.FlowID, p keyspace.Partition) (CompletionWait, error) {
+	w, err := s.Completions.Wait(ctx, id)
+	if err != nil {
+		return w, err
+	}
+	if _, err = s.mark(ctx, id, p); err != nil && !errors.Is(err, enginecore.ErrFlowNotFound) {
+		s.Completions.Release(w)
+		return CompletionWait{}, err
+	}
+	return w, nil
 }
 
 // timerPool keeps stopped timers for reuse.

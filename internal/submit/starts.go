@@ -27,6 +27,8 @@ const (
 // starter submits runs to a backend that stores graphs. Runs of one flow and partition share calls.
 type starter struct {
 	store engine.Library
+	// ends receives the ends of the runs; nil if no process is to receive them.
+	ends  *CompletionListener
 	batch batching.Batcher[StartKey, *RunPlan, startResult]
 }
 
@@ -69,13 +71,13 @@ func startSize(plan **RunPlan) int {
 	return size
 }
 
-// NewStarter returns nil when the backend stores no graphs.
-func NewStarter(e *engine.Session) *starter {
+// NewStarter returns nil when the backend stores no graphs. ends, which may be nil, receives the ends of the runs.
+func NewStarter(e *engine.Session, ends *CompletionListener) *starter {
 	store, err := e.Library("stored graphs")
 	if err != nil {
 		return nil
 	}
-	s := &starter{store: store}
+	s := &starter{store: store, ends: ends}
 	s.batch.Single = func(ctx context.Context, key StartKey, plan *RunPlan) startResult {
 		return s.Start(ctx, key, []*RunPlan{plan})[0]
 	}
@@ -103,7 +105,11 @@ func (s *starter) submit(ctx context.Context, plan *RunPlan) (existed bool, err 
 
 // Start starts runs with one call, and stores their graph first if the partition does not have it.
 func (s *starter) Start(ctx context.Context, key StartKey, plans []*RunPlan) []startResult {
-	reply, err := s.Send(ctx, key, StartCall(key, plans))
+	call := StartCall(key, plans)
+	if s.ends != nil {
+		call.Origin = s.ends.Origin()
+	}
+	reply, err := s.Send(ctx, key, call)
 	if err == nil && len(reply.Outcomes) != len(plans) {
 		err = errors.New("the number of outcomes in the reply differs from the number of runs")
 	}

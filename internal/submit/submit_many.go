@@ -92,7 +92,7 @@ func (s *Submitter) submitCall(ctx context.Context, plans []*RunPlan, places []i
 	}
 	for i, plan := range together {
 		s.Completions.listenFor(ctx, plan)
-		trackings[i] = s.Completions.track(plan.FlowID, plan.Partition)
+		trackings[i] = s.Completions.track(plan.FlowID)
 	}
 	for i, result := range s.Starts.Start(ctx, StartKeyOf(together[0]), together) {
 		plan, outcome := together[i], &outcomes[at[i]]

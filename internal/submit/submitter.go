@@ -31,8 +31,9 @@ type Submitter struct {
 // NewSubmitter returns a submitter, which must be closed before the session. It subscribes to nothing before the first
 // wait.
 func NewSubmitter(s *engine.Session) *Submitter {
+	completions := newCompletionListener(s)
 	return &Submitter{
-		session: s, RunIDs: newRunIDAllocator(s), Completions: newCompletionListener(s), Starts: NewStarter(s),
+		session: s, RunIDs: newRunIDAllocator(s), Completions: completions, Starts: NewStarter(s, completions),
 	}
 }
 
@@ -73,7 +74,7 @@ func (s *Submitter) Submit(ctx context.Context, plan *RunPlan) (existed bool, er
 		return false, submitError(plan, err)
 	}
 	s.Completions.listenFor(ctx, plan)
-	tracking := s.Completions.track(plan.FlowID, plan.Partition)
+	tracking := s.Completions.track(plan.FlowID)
 	defer func() { s.Completions.settle(plan.FlowID, tracking, !existed && err == nil) }()
 	if err = s.checkBudgets(ctx, plan); err != nil {
 		return false, err

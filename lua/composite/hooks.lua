@@ -86,12 +86,13 @@ function graph.on_reopened(c, flow_id, flow_key, flow)
   run_key.reopened(c, flow_id, flow_key)
 end
 
-function graph.on_closed(c, flow_id, flow_key, flow, outcome)
+function graph.on_closed(c, flow_id, flow_key, flow, outcome, result, waiters)
   run_counts.ended(c, flow, outcome)
   run_feed.ended(c, flow_id, flow, outcome)
   if flow.retention then purge.retain(c, flow_id, flow.retention, outcome) end
   if flow.parent_execution_id then child_run.ended(c, flow_id, flow_key) end
   if flow.run_key_id then run_key.ended(c, flow_id, flow.run_key_id) end
+  run_watch.ended(c, flow_id, outcome, result, waiters)
 end
 
 -- Other hooks.

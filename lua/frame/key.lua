@@ -79,6 +79,7 @@
 -- @template flow.rerun_roots           flow:{tag}:{flow_id}:rerun:roots
 -- @template flow.edgegroup             flow:{tag}:{flow_id}:edgegroup:{execution_id}
 -- @template flow.summary               flow:{tag}:{flow_id}:summary
+-- @template flow.watchers              flow:{tag}:{flow_id}:watchers
 -- @template flow.nodes                 flow:{tag}:{flow_id}:nodes
 -- @template flow.more                  flow:{tag}:{flow_id}:more
 -- @template flow.results               flow:{tag}:{flow_id}:results
@@ -194,7 +195,7 @@
 -- @template channel.due                ffx:due
 -- @template channel.keepers            ffx:keepers
 -- @template channel.standby_keepers    ffx:standby_keepers
--- @template channel.done               ffx:done:{tag}
+-- @template channel.done               ffx:done:{origin}
 -- @template channel.worker             ffx:worker:{worker_instance_id}
 
 local ESCAPES = { ['%'] = '%25', [':'] = '%3A' }

@@ -27,7 +27,8 @@
 -- @message  keeper_here channel.keepers,channel.standby_keepers here {keeper_id:word} {heartbeat:ms} {mark?}
 -- @message  keeper_gone channel.keepers,channel.standby_keepers gone {keeper_id:word}
 
--- Messages to clients: a flow is over, with a small result; or it runs again, with the outcome reopened.
+-- Messages to clients: a flow is over, with a small result; or it runs again, with the outcome reopened. Each goes to the channel
+-- of one process, which has the name of that process, its origin.
 
 -- @message  done    channel.done              {flow_id} {outcome:word} {result?}
 -- @frame    many    channel.done              many
@@ -147,20 +148,25 @@ end
 -- Maximum size of a result (bytes) that the message about the end of a flow contains.
 local MAX_DONE_RESULT = 4096
 
-local function tell_done(c, flow_id, outcome, result)
-  local finished = call.list_in(c, 'finished')
-  finished[#finished + 1] = message.done(flow_id, outcome, result)
+local function tell_done(c, origin, text)
+  local finished = call.list_in(c.root or c, 'finished')
+  local texts = finished[origin]
+  if texts then
+    texts[#texts + 1] = text
+  else
+    finished[#finished + 1], finished[origin] = origin, { text }
+  end
 end
 
--- Announces that a flow is over. The message contains a small result when the call has it at hand, so that a waiting client need
--- not read it.
-function wake.done(c, flow_id, outcome, result)
+-- Announces to a process that a flow is over. The message contains a small result when the call has it at hand, so that a waiting
+-- client need not read it.
+function wake.done(c, origin, flow_id, outcome, result)
   if is_set(result) and #result > MAX_DONE_RESULT then result = nil end
-  tell_done(c, flow_id, outcome, result)
+  tell_done(c, origin, message.done(flow_id, outcome, result))
 end
 
--- Announces that a flow which was over runs again, so that its end is still to come.
-function wake.reopened(c, flow_id) tell_done(c, flow_id, 'reopened') end
+-- Announces to a process that a flow which was over runs again, so that its end is still to come.
+function wake.reopened(c, origin, flow_id) tell_done(c, origin, message.done(flow_id, 'reopened')) end
 
 -- A wake-up of a lane goes to few of its workers: those that listen to the current slot of the wake ring. A slot lasts SLOT_MS
 -- and comes once per round of SLOTS, in another order in every round, so that work that arrives at a steady pace does not always
@@ -209,9 +215,9 @@ local NOTHING = {}
 -- Approximate maximum size (bytes) of a message that announces several ended flows.
 local MAX_DONE_MESSAGE = 65536
 
--- Publishes messages about the ends of flows: one is sent unchanged, several are joined, each after its length.
-local function publish_done(c, messages)
-  local channel = key.channel_done(c)
+-- Publishes messages about the ends of flows to a process: one is sent unchanged, several are joined, each after its length.
+local function publish_done(c, origin, messages)
+  local channel = key.channel_done(c, origin)
   if #messages == 1 then
     wake.send(channel, messages[1])
     return
@@ -246,7 +252,6 @@ local function flush_partition(c)
   for _, cancel in ipairs(c.cancels or NOTHING) do
     wake.send(key.channel_worker(c, cancel[1]), cancel[2])
   end
-  if c.finished then publish_done(c, c.finished) end
 end
 
 -- Publishes the messages that the call gathered.
@@ -254,4 +259,8 @@ function wake.flush(c)
   if c.lanes then flush_lanes(c, c.lanes, call.home(c)) end
   flush_partition(c)
   for _, beside in ipairs(c.contexts or NOTHING) do flush_partition(beside) end
+  local finished = c.finished
+  if finished then
+    for i = 1, #finished do publish_done(c, finished[i], finished[finished[i]]) end
+  end
 end

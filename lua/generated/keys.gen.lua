@@ -456,6 +456,14 @@ function key.flow_summary(c, flow_id)
   return text
 end
 
+function key.flow_watchers(c, flow_id)
+  local at = c.at
+  if at.flow_watchers_of == flow_id then return at.flow_watchers end
+  local text = (at.of_flow or keep(at, 'of_flow', at.prefix .. ':flow:' .. at.tag .. ':')) .. flow_id .. ':watchers'
+  at.flow_watchers_of, at.flow_watchers = flow_id, text
+  return text
+end
+
 function key.flow_nodes(c, flow_id)
   local at = c.at
   if at.flow_nodes_of == flow_id then return at.flow_nodes end
@@ -1027,9 +1035,9 @@ function key.channel_standby_keepers(c)
   return at.channel_standby_keepers or keep(at, 'channel_standby_keepers', at.prefix .. ':ffx:standby_keepers')
 end
 
-function key.channel_done(c)
+function key.channel_done(c, origin)
   local at = c.at
-  return at.channel_done or keep(at, 'channel_done', at.prefix .. ':ffx:done:' .. at.tag)
+  return (at.of_ffx_done or keep(at, 'of_ffx_done', at.prefix .. ':ffx:done:')) .. origin
 end
 
 function key.channel_worker(c, worker_instance_id)

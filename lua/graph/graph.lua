@@ -15,8 +15,9 @@ function graph.on_closing(c, flow_id) end
 function graph.on_reopened(c, flow_id, flow_key, flow) end
 
 -- @hook Runs when a flow has closed. `flow` holds its fields retention, parent_execution_id, flow_kind, run_id, namespace and
--- failed_node.
-function graph.on_closed(c, flow_id, flow_key, flow, outcome) end
+-- failed_node; `result` is its result if the call contains it, and `waiters` the processes that wait for it, if the caller has
+-- read them.
+function graph.on_closed(c, flow_id, flow_key, flow, outcome, result, waiters) end
 
 -- Records that a run has members or edges in addition to its graph.
 function graph.note_extended(c, flow_id)
@@ -196,18 +197,17 @@ local function result_of(c, flow_id)
 end
 
 -- Records the end of a flow, with its result if the call contains it.
-local function finish(c, flow_id, flow_key, flow, state, outcome, result)
+local function finish(c, flow_id, flow_key, flow, state, outcome, result, waiters)
   redis.call('HSET', flow_key, 'public_flow_state', state, 'outcome', outcome, 'closed_at', c.now_text,
     'last_mutation_at', c.now_text)
-  graph.on_closed(c, flow_id, flow_key, flow, outcome)
   if flow.deadline_at then redis.call('ZREM', key.ffx_flow_deadlines(c), flow_id) end
-  wake.done(c, flow_id, outcome, result)
+  graph.on_closed(c, flow_id, flow_key, flow, outcome, result, waiters)
 end
 
 -- Closes a flow whose rows already record that all nodes ended with success, and when. `flow` is the value of flow_record.of_plain;
--- `result` is the flow's result if the call contains it. Returns the encoded event, which the caller logs.
-function graph.close_plain(c, flow_id, flow, result)
-  finish(c, flow_id, key.flow_core(c, flow_id), flow, 'completed', 'success', result)
+-- `result` and `waiters` are as for graph.on_closed. Returns the encoded event, which the caller logs.
+function graph.close_plain(c, flow_id, flow, result, waiters)
+  finish(c, flow_id, key.flow_core(c, flow_id), flow, 'completed', 'success', result, waiters)
   return encode.logged('flow_success', '', '', '')
 end
 

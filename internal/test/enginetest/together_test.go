@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/redis/rueidis"
@@ -209,12 +210,17 @@ func TestRunsThatEndTogether(t *testing.T) {
 		other.p, other.lane, other.leases = g.p, g.lane, g.leases
 		g.whole([]string{"a", "b"}, [2]string{"a", "b"})
 		other.whole([]string{"c"})
+		const origin = "PROCESS1"
+		for _, x := range []*graph{g, other} {
+			_, err := g.e.WatchRun(g.ctx, enginerpc.WatchRunCall{Partition: x.p, FlowID: x.id, Origin: origin, Duration: time.Hour})
+			require.NoError(t, err)
+		}
 		g.claim()
 		listener, leave := g.e.Client().Dedicate()
 		defer leave()
 		told := make(chan string, 4)
 		listener.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) { told <- m.Message }})
-		require.NoError(t, listener.Do(g.ctx, listener.B().Subscribe().Channel(g.e.Keys().ChannelDone(g.p)).Build()).Error())
+		require.NoError(t, listener.Do(g.ctx, listener.B().Subscribe().Channel(g.e.Keys().ChannelDone(origin)).Build()).Error())
 
 		_, nodes := g.completeMany(g.completions("a"))
 		require.Contains(t, nodes, "b")

@@ -262,6 +262,8 @@ func (s *stage) expand(word string) string {
 		return keys.FlowTags(p, place.FlowID)
 	case "nodes":
 		return keys.FlowNodes(p, place.FlowID)
+	case "watchers":
+		return keys.FlowWatchers(p, place.FlowID)
 	case "more":
 		return keys.FlowMore(p, place.FlowID)
 	case "results":

@@ -327,7 +327,7 @@ func (p *partition) sortFlow(text string, v value) string {
 	types := map[string]string{
 		"core": "hash", "members": "set", "tags": "hash", "pending_cancels": "set", "input": "string",
 		"budgets": "string", "events": "list", "events_kept": "list", "events_gone": "hash", "summary": "hash", "grant": "hash",
-		"rerun": "set", "nodes": "string", "more": "hash", "results": "hash",
+		"rerun": "set", "nodes": "string", "more": "hash", "results": "hash", "watchers": "zset",
 	}
 	want, known := types[kind]
 	if !known || (of != "" && kind != "grant" && kind != "rerun") {

@@ -241,6 +241,9 @@ func (c *checker) run(p *partition, f *flowRecord) {
 	if f.run.input != "" && f.parts["input"].text != "" {
 		c.fault(RuleRows, f.run.key, "has an input after its rows, and another one in its own key")
 	}
+	if _, marked := f.parts["watchers"]; marked && (!f.run.watched || !f.open()) {
+		c.fault(RuleRows, f.run.key, "has watchers, but is %s, marked as watched: %t", f.core["public_flow_state"], f.run.watched)
+	}
 	c.plain(p, f)
 	for i := range f.run.rows {
 		c.row(p, f, p.executions[nodeID(p.tag, f.id, i+1)])

@@ -47,6 +47,7 @@ type runHead struct {
 	definition *graph // nil when the graph is missing
 	extended   bool   // members or edges were added after the submission
 	replayed   bool   // an edge may be resolved again
+	watched    bool   // other processes have waited for its end
 }
 
 // row is one node of a run.
@@ -68,12 +69,13 @@ func (r *row) flag(mask int) bool { return r.flags&mask != 0 }
 func readRows(key, text string) (*runHead, string) {
 	b := []byte(text)
 	if len(b) < rowread.RunHeadBytes || b[0] != rowread.RunHeadForm {
-		return nil, "has no header of form " + strconv.Itoa(rowread.RunHeadForm)
+		return nil, fmt.Sprint("has no header of form ", rowread.RunHeadForm)
 	}
 	stored := rowread.ReadRunHead(b)
 	h := &runHead{
 		key: key, count: stored.Count, flags: stored.Flags, open: int(stored.Open), created: stored.Created, graph: stored.Graph,
 		listed: stored.Listed, closed: stored.Closed,
+		watched: stored.Watched != 0,
 	}
 	h.extended, h.replayed = h.flags&rowread.RunHeadExtended != 0, h.flags&rowread.RunHeadReplayed != 0
 	want := rowread.RunHeadBytes + h.count*rowread.NodeRowBytes

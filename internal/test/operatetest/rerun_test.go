@@ -105,13 +105,13 @@ func TestRerunIsAnnounced(t *testing.T) {
 
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
-		partition, err := engine.ConnOf(b.Engine.Internal()).FlowPartition(enginecore.FlowID(d.FlowID))
+		session, err := engine.SessionOf(b.Engine.Internal())
 		require.NoError(t, err)
 		client, told := engine.ConnOf(b.Engine.Internal()).Client(), make(chan string, 8)
 		listener, leave := client.Dedicate()
 		defer leave()
 		ended := listener.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) { told <- m.Message }})
-		channel := engine.ConnOf(b.Engine.Internal()).Keys().ChannelDone(partition)
+		channel := engine.ConnOf(b.Engine.Internal()).Keys().ChannelDone(session.Origin)
 		require.NoError(t, listener.Do(ctx, listener.B().Subscribe().Channel(channel).Build()).Error())
 		require.NoError(t, run.Rerun(ctx, fabrictype.RerunAll))
 		select {

@@ -7,7 +7,7 @@ import (
 )
 
 // RunHeadBytes is the length of a RunHead.
-const RunHeadBytes = 60
+const RunHeadBytes = 69
 
 // RunHeadForm is the value of this column.
 const RunHeadForm = 2
@@ -49,6 +49,10 @@ type RunHead struct {
 	Created int64
 	// Graph: hash of the graph, in hex
 	Graph string
+	// Origin: origin of the process that started the run and receives its end; 8 times `-` is none
+	Origin string
+	// Watched: 1 if other processes have waited for its end
+	Watched int
 }
 
 // RunHeadColumns has where columns are: how many bytes come before one, and how many it has.
@@ -61,6 +65,8 @@ var RunHeadColumns = map[string][2]int{
 	"listed":  {15, 7},
 	"created": {22, 6},
 	"graph":   {28, 32},
+	"origin":  {60, 8},
+	"watched": {68, 1},
 }
 
 // ReadRunHead reads one from the beginning of bytes that have at least its length.
@@ -74,6 +80,8 @@ func ReadRunHead(b []byte) RunHead {
 		Listed:  littleEndian(b[15:22]),
 		Created: littleEndian(b[22:28]),
 		Graph:   string(b[28:60]),
+		Origin:  string(b[60:68]),
+		Watched: int(b[68:69][0]),
 	}
 }
 
@@ -87,6 +95,8 @@ func (r RunHead) Append(b []byte) []byte {
 	b = appendLittleEndian(b, r.Listed, 7)
 	b = appendLittleEndian(b, r.Created, 6)
 	b = append(b, r.Graph...)
+	b = append(b, r.Origin...)
+	b = append(b, byte(r.Watched))
 	return b
 }
 

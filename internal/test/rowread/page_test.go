@@ -18,7 +18,7 @@ func TestDumpOnThePage(t *testing.T) {
 	const created, now, expires = 1763806399000, 1763806400000, 1763806430000
 	b := RunHead{
 		Form: RunHeadForm, Count: 2, Flags: RunHeadPlain | RunHeadInput, Open: 2, Created: created,
-		Graph: "23b960fa981a8c20d34af6e04ae1705d",
+		Graph: "23b960fa981a8c20d34af6e04ae1705d", Origin: "K3QX7A2M",
 	}.Append(nil)
 	active := NodeRow{
 		Phase: 2, Owner: 2, Elig: 9, Why: 1, Outcome: 1, Attempt: 3, Public: 5, Flags: NodeRowLeased, Index: 0, Total: 1, Epoch: 1,

@@ -70,6 +70,7 @@ local run_recount = {}
 local run_rows = {}
 local run_start = {}
 local run_stop = {}
+local run_watch = {}
 local scan = {}
 local schedule = {}
 local score_page = {}

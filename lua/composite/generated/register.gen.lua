@@ -155,8 +155,8 @@ end
 redis.register_function('ffx2_submit', function(keys, args)
   if #keys < 1 or #args < 4 then return call.refuse(keys, 1, args, 4) end
   call.begin(keys[1])
-  local tags_count = args[10]
-  local tags, at = group(args, 10, 2, ffx_submit_tags)
+  local tags_count = args[11]
+  local tags, at = group(args, 11, 2, ffx_submit_tags)
   local runs_count = args[at]
   local runs
   runs, at = group(args, at, 6, ffx_submit_runs)
@@ -203,6 +203,7 @@ redis.register_function('ffx2_submit', function(keys, args)
     creator_identity = args[7],
     retention = args[8],
     priority = args[9],
+    origin = args[10],
     tags = tags,
     tags_count = tags_count,
     runs = runs,
@@ -734,7 +735,8 @@ redis.register_function('ffx2_rerun', function(keys, args)
     mode = args[3],
     actor = args[4],
     begin = args[5],
-    nodes = rest(args, 6),
+    origin = args[6],
+    nodes = rest(args, 7),
   }))
 end)
 
@@ -777,6 +779,12 @@ redis.register_function{ function_name = 'ffx2_flow_result', flags = { 'no-write
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
   call.begin(keys[1])
   return F.ffx_flow_result({ partition = keys[1] }, { flow_id = args[1] })
+end }
+
+redis.register_function{ function_name = 'ffx2_watch_run', flags = { 'allow-oom' }, callback = function(keys, args)
+  if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
+  call.begin(keys[1])
+  return call.finish(F.ffx_watch_run({ partition = keys[1] }, { flow_id = args[1], origin = args[2], duration = args[3] }))
 end }
 
 redis.register_function{ function_name = 'ffx2_read_values', flags = { 'no-writes' }, callback = function(keys, args)

@@ -21,9 +21,12 @@
 -- @column   listed    micros    time of its entry in the lists of runs
 -- @column   created   time      creation of the run
 -- @column   graph     text(32)  hash of the graph, in hex
+-- @column   origin    text(8)   origin of the process that started the run and receives its end; 8 times `-` is none
+-- @column   watched   byte      1 if other processes have waited for its end
 -- @piece    state     flags open count listed..graph
 -- @piece    standing  closed flags open
 -- @piece    identity  listed created graph
+-- @piece    waiters   origin watched
 
 -- @row      node_row  The row of a node
 -- @beside   run ordinal was
@@ -73,6 +76,7 @@
 
 local HEAD_BYTES, ROW_BYTES = run_head.BYTES, node_row.BYTES
 
+row.NO_ORIGIN = '--------'
 row.NO_ATTEMPT = 65535
 row.NO_LEASE = '------------------------------------'
 -- Stored in place of a lease whose id has another length than this library's ids.
@@ -144,12 +148,13 @@ row.SMALL_RUN = SMALL_RUN
 -- The phase of a node that has ended, as a number in rows.
 local TERMINAL = 4
 
--- Creates a run in memory, with the fields of its header. `at` is the place of the partition (see call.open), false where only a key of the run is known.
+-- Creates a run in memory, with the fields of its header. `at` is the place of the partition (see call.open), false where only a key
+-- of the run is known.
 local function new_run(at, prefix, tag, id, nodes_key, head)
   return {
     at = at, prefix = prefix, tag = tag, id = id, key = nodes_key, stem = tag .. ':' .. string.sub(id, 1, 32), count = head.count,
     flags = head.flags, open = head.open, created = head.created, graph = head.graph, listed = head.listed, closed = head.closed,
-    rows = {}, dirty = {},
+    origin = head.origin, watched = head.watched, rows = {}, dirty = {},
   }
 end
 
@@ -170,7 +175,9 @@ local function load_run(at, prefix, tag, id, nodes_key)
   local bytes = redis.call('GETRANGE', nodes_key, '0', row.LAST_OF_FIRST_READ)
   if #bytes < HEAD_BYTES then return nil end
   local head = run_head.read(bytes, 1)
-  if head.form ~= run_head.FORM then error('rows of form ' .. head.form .. ', not ' .. run_head.FORM .. ': ' .. nodes_key) end
+  if head.form ~= run_head.FORM then
+    error('rows of form ' .. head.form .. ', but this library reads form ' .. run_head.FORM .. ': ' .. nodes_key)
+  end
   local run = new_run(at, prefix, tag, id, nodes_key, head)
   run.bytes = bytes
   if run.count <= SMALL_RUN and run.flags % 16 == run_head.PLAIN then run.open = nil end
@@ -214,15 +221,19 @@ function row.is_loaded(flow_id) return runs[flow_id] ~= nil end
 
 -- Returns the header of the text that the runs of a graph are copies of.
 function row.first_head(count, graph_hash)
-  return run_head.pack({ count = count, flags = 0, open = count, created = 0, graph = graph_hash, listed = 0, closed = 0 })
+  return run_head.pack({
+    count = count, flags = 0, open = count, created = 0, graph = graph_hash, listed = 0, closed = 0, origin = row.NO_ORIGIN, watched = 0,
+  })
 end
 
 -- Creates a run with the initial rows of its nodes: `initial`, or, when that is nil, a copy of the text at `rows_key`. The call's
--- changes to them are written when it ends. `listed`: the time of its entry in the lists of runs. `behind`: the bytes after the rows, "" for none.
-function row.create(c, flow_id, count, graph_hash, initial, rows_key, flags, listed, behind)
+-- changes to them are written when it ends. `listed`: the time of its entry in the lists of runs. `behind`: the bytes after the
+-- rows, "" for none. `origin`: see run_watch.
+function row.create(c, flow_id, count, graph_hash, initial, rows_key, flags, listed, behind, origin)
   local nodes_key = key.flow_nodes(c, flow_id)
   local run = new_run(c.at, c.at.prefix, c.at.tag, flow_id, nodes_key, {
-    count = count, flags = flags, open = count, created = c.now, graph = graph_hash, listed = listed, closed = 0,
+    count = count, flags = flags, open = count, created = c.now, graph = graph_hash, listed = listed, closed = 0, origin = origin,
+    watched = 0,
   })
   local head = run_head.pack(run)
   if initial then

@@ -64,7 +64,7 @@ local function reopen_flow(c, flow_id, flow_key, flow)
 end
 
 -- Begins the rerun, when all nodes are known.
-local function begin(c, flow_id, flow_key, flow, A)
+local function begin(c, flow_id, flow_key, flow, A, origin)
   local nodes_key = key.flow_rerun(c, flow_id)
   local count = redis.call('SCARD', nodes_key)
   redis.call('COPY', nodes_key, key.flow_rerun_left(c, flow_id), 'REPLACE')
@@ -75,7 +75,7 @@ local function begin(c, flow_id, flow_key, flow, A)
   redis.call('SADD', key.ffx_reruns(c), flow_id)
   wake.due(c, c.now + settle.LEFT_MS)
   event_log.add(c, flow_id, 'flow_rerun', '', '', A.mode)
-  wake.reopened(c, flow_id)
+  run_watch.reopened(c, flow_id, origin)
 end
 
 -- Resets a node, which waits for all its upstreams once more; its edges follow. Returns whether it does.
@@ -242,7 +242,8 @@ end
 -- @summary  Runs nodes of a run that is over again. They come in one call or in several with the same rerun_id; with the last one
 --           (`begin`) the rerun begins, and none of the nodes starts before all are reset. Call again while `more`, or leave the
 --           rest to the keeper. Nodes that are not named keep their results, and so do the others until they have new ones. The
---           nodes begin anew, as after a replay of each.
+--           nodes begin anew, as after a replay of each. The process with the given origin is notified that the run is open again,
+--           as the one that has started it.
 -- @flags    derives repeatable intake
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id
@@ -250,6 +251,7 @@ end
 -- @arg      mode               text
 -- @arg      actor              text
 -- @arg      begin              bool
+-- @arg      origin             text optional
 -- @args     nodes              execution_id
 -- @reply    OK state:text more:bool
 -- @reply    ALREADY_SATISFIED state:text more:bool
@@ -263,6 +265,8 @@ end
 -- @error    max_replays_exhausted node:text replays:int
 -- @error    run_key_taken run_id:text
 function F.ffx_rerun(K, A)
+  local origin, err = run_watch.parse_origin(A.origin)
+  if err then return err end
   local c = call.open(K.partition)
   local flow_key = key.flow_core(c, A.flow_id)
   local flow = record.read(flow_key, FLOW_FIELDS)
@@ -271,7 +275,7 @@ function F.ffx_rerun(K, A)
   local begun = flow.rerun_id == A.rerun_id and flow.rerun_state ~= 'collecting'
   if not begun then
     if not flow.closed_at then return reply.err('flow_not_terminal', flow.public_flow_state or '') end
-    local err = run_key.refuse_reopen(c, flow) or check_nodes(c, A)
+    err = run_key.refuse_reopen(c, flow) or check_nodes(c, A)
     if err then return err end
     local known = flow.rerun_id == A.rerun_id and redis.call('SCARD', key.flow_rerun(c, A.flow_id)) or 0
     if A.begin == '1' and known + #A.nodes == 0 then return reply.err('invalid_input', 'a rerun needs nodes') end
@@ -279,7 +283,7 @@ function F.ffx_rerun(K, A)
     redis.call('HSET', flow_key, 'rerun_id', A.rerun_id, 'rerun_state', 'collecting')
     if #A.nodes > 0 then redis.call('SADD', key.flow_rerun(c, A.flow_id), unpack(A.nodes)) end
     if A.begin ~= '1' then return reply.ok('collecting', '0') end
-    begin(c, A.flow_id, flow_key, flow, A)
+    begin(c, A.flow_id, flow_key, flow, A, origin)
     settle.run(c)
     return reply.ok('begun', '1')
   elseif not flow.rerun_state then

@@ -121,6 +121,16 @@ local function result_of(c, flow_id)
   return nil, core.node or '', is_set(core.failure_reason) and core.failure_reason or core.cancellation_reason
 end
 
+local RESULT_FIELDS = { 'public_flow_state', 'outcome', 'closed_at', 'failed_node', 'failure_reason', 'failure_category', 'cancel_reason' }
+
+-- Returns the reply about the state and the result of a flow. `flow`: its RESULT_FIELDS.
+local function result_reply(c, flow_id, flow)
+  local result, node, reason
+  if flow[2] == 'success' and flow[3] ~= '' then result, node, reason = result_of(c, flow_id) end
+  return reply.ok(flow[1], flow[2], flow[3], result and '1' or '0', result or '', node or flow[4], node and reason or flow[5], flow[6],
+    flow[7], node and '1' or '0')
+end
+
 -- @function ffx_flow_result
 -- @summary  Returns the state of a flow and, once all nodes have ended (closed_at is set), its result. A flow that has succeeded
 --           has none if its graph returns none, or if it was skipped: the node that should have provided it did not run, or a
@@ -132,13 +142,35 @@ end
 -- @error    flow_not_found
 function F.ffx_flow_result(K, A)
   local c = call.open(K.partition)
-  local flow = fields_of(key.flow_core(c, A.flow_id), { 'public_flow_state', 'outcome', 'closed_at', 'failed_node',
-    'failure_reason', 'failure_category', 'cancel_reason' })
+  local flow = fields_of(key.flow_core(c, A.flow_id), RESULT_FIELDS)
+  return flow and result_reply(c, A.flow_id, flow) or reply.err('flow_not_found')
+end
+
+-- @function ffx_watch_run
+-- @summary  Does the same as ffx_flow_result for a process that waits for the end of the run. While the run is open, it is marked
+--           with the origin of the process for `duration`, so that the process receives the end. Without a duration, its mark is
+--           taken back.
+-- @flags    derives repeatable
+-- @key      partition          ffx.partition
+-- @arg      flow_id            flow_id
+-- @arg      origin             text
+-- @arg      duration           ms optional
+-- @reply    OK state:text outcome:text closed_at:unix_ms has_result:bool result:bytes failed_node:text failure_reason:text failure_category:text cancel_reason:text result_skipped:bool?
+-- @error    flow_not_found
+-- @error    invalid_input message:text
+function F.ffx_watch_run(K, A)
+  local origin, err = run_watch.parse_origin(A.origin)
+  if err then return err end
+  local duration
+  duration, err = number.optional('duration', A.duration, 0)
+  if err then return err end
+  local c = call.open(K.partition)
+  local flow = fields_of(key.flow_core(c, A.flow_id), RESULT_FIELDS)
   if not flow then return reply.err('flow_not_found') end
-  local result, node, reason
-  if flow[2] == 'success' and flow[3] ~= '' then result, node, reason = result_of(c, A.flow_id) end
-  return reply.ok(flow[1], flow[2], flow[3], result and '1' or '0', result or '', node or flow[4], node and reason or flow[5], flow[6],
-    flow[7], node and '1' or '0')
+  if flow[3] == '' and origin ~= row.NO_ORIGIN then
+    if duration > 0 then run_watch.mark(c, A.flow_id, origin, duration) else run_watch.unmark(c, A.flow_id, origin) end
+  end
+  return result_reply(c, A.flow_id, flow)
 end
 
 -- @record read_value state:text has:bool size:int part:bytes

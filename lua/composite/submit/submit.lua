@@ -80,6 +80,8 @@ local function parse(A)
   end
   err = purge.check_retention(A.retention)
   if err then return nil, err end
+  n.origin, err = run_watch.parse_origin(A.origin)
+  if err then return nil, err end
   n.fire, err = schedule.parse_fire(A)
   if err then return nil, err end
   if n.fire and #A.runs ~= 1 then return nil, reply.err('invalid_input', 'a fire is of one run') end
@@ -184,7 +186,7 @@ local function create_run(c, batch, A, n, run, g)
   if run.budgets or g.head.budgets or run.parent then flags = flags + run_head.SPECIAL end
   if run.behind then flags = flags + run_head.INPUT end
   local r = row.create(c, run.flow_id, g.head.nodes, A.graph, graph_store.initial_rows(g), key.ffx_graph_rows(c, A.graph), flags,
-    run.listed, run.behind or '')
+    run.listed, run.behind or '', n.origin)
   r.known_graph, r.start_at = g, n.start_at
   if r.count > 1 then lane_counts.created(c, r, g) end
   run_record.write(c, batch, flow_key, A, run, g, n)
@@ -264,7 +266,7 @@ end
 --           one: a later call is joined, and its input replaces the run's input, or is added to it, up to `max_inputs`
 --           (`debounce_full`). The same `call_id` counts once. A fork comes alone, too: its `kept` nodes, by their ordinals, have
 --           succeeded with these results from the beginning, and its `skips` were skipped for these reasons, because their child
---           runs had no result.
+--           runs had no result. The process with the given origin receives the ends of the runs.
 -- @flags    derives repeatable intake
 -- @key      partition          ffx.partition
 -- @arg      graph              text
@@ -276,6 +278,7 @@ end
 -- @arg      creator_identity   text optional
 -- @arg      retention          csv optional
 -- @arg      priority           text optional
+-- @arg      origin             text optional
 -- @group    tags               name:text value:text
 -- @group    runs               flow_id:flow_id run_id:text input_hash:text input:bytes trace_context:text fair_key:text
 -- @group    limits             run:int node:int text:text quota_policy_id:text

@@ -7,6 +7,7 @@ local HEAD_BYTES, ROW_BYTES, PLAIN = run_head.BYTES, node_row.BYTES, run_head.PL
 local STATE, STATE_AT, HELD = run_head.STATE, run_head.FLAGS_AT, node_row.HELD
 -- Bytes of the header before the time of the end, before the number of open nodes, and up to its end.
 local CLOSED, OPEN, BEHIND_OPEN = run_head.CLOSED_AT - 1, run_head.OPEN_AT - 1, run_head.COUNT_AT - 1
+local ORIGIN_AT, WATCHED_AT = run_head.ORIGIN_AT, run_head.WATCHED_AT
 local LEASE = node_row.LEASE_AT - 1
 local COUNTED_ACTIVE, COUNTED_WAITING = row.COUNTED_ACTIVE, row.COUNTED_WAITING
 
@@ -119,9 +120,10 @@ local function count_open(run, bytes)
   return row.count_open(bytes, run.count)
 end
 
--- Ends the run whose last node has succeeded. Returns its event.
-local function close(x, here, run, node, result)
-  return '\n' .. graph.close_plain(here.c, run.id, run, graph_store.result(run.graph) == node.ordinal and result or nil)
+-- Ends the run whose last node has succeeded. `bytes`: its first bytes. Returns its event.
+local function close(here, run, bytes, node, result)
+  return '\n' .. graph.close_plain(here.c, run.id, run, graph_store.result(run.graph) == node.ordinal and result or nil,
+    string.sub(bytes, ORIGIN_AT, WATCHED_AT))
 end
 
 -- Returns the beginning of the header of a run that ends: when, its flags, and that no node is open.
@@ -218,7 +220,7 @@ function usual_end.commit(x, execution_id, lease_id, result)
     text = text .. write_one(x, here, run, node, successors, bytes, flags, open, done, stem, result)
   end
   if node.attempt_timeout then call.leave(here.c, 'ZREM', key.index_attempt_timeout(here.c), execution_id) end
-  if open == 1 then text = text .. close(x, here, run, node, result) end
+  if open == 1 then text = text .. close(here, run, bytes, node, result) end
   event_log.push(here.c, run.id, run.events_key, text)
   return true
 end

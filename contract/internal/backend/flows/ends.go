@@ -7,6 +7,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/contract/internal/backend/link"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
@@ -36,7 +37,7 @@ const maxEndProbes = 1024
 func (c *Flows) CheckEnd(ctx context.Context, p keyspace.Partition, id enginecore.FlowID) error {
 	over, err := c.IsOver(ctx, p, id)
 	if over {
-		c.Publish(ctx, c.Keys.ChannelDone(p), enginerpc.DoneMessage{FlowID: id, Outcome: outcomeOver}.Text())
+		c.Publish(ctx, c.Keys.ChannelDone(engine.SharedOrigin), enginerpc.DoneMessage{FlowID: id, Outcome: outcomeOver}.Text())
 	}
 	return err
 }

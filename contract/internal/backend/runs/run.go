@@ -231,6 +231,15 @@ func (r *runRecord) failure() (node, reason, category string) {
 	return r.failed.name, reason, cmp.Or(category, core["terminal_outcome"])
 }
 
+// WatchRun returns the state of a run. It makes no mark: all processes receive the ends of all runs.
+func (c *Runs) WatchRun(ctx context.Context, call enginerpc.WatchRunCall) (enginerpc.WatchRunReply, error) {
+	if call.Duration == 0 {
+		return enginerpc.WatchRunReply{Status: enginerpc.StatusOK}, nil
+	}
+	reply, err := c.FlowResult(ctx, enginerpc.FlowResultCall{Partition: call.Partition, FlowID: call.FlowID})
+	return enginerpc.WatchRunReply(reply), err
+}
+
 // FlowResult returns the state of a run and, once it is over, its result. While the run is open, it reads only the
 // nodes that no check has found ended; then it reads all of them.
 func (c *Runs) FlowResult(ctx context.Context, call enginerpc.FlowResultCall) (enginerpc.FlowResultReply, error) {
