@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "367-4722e8614563f578"
+const build = "368-e83af8a3fe735a3a"

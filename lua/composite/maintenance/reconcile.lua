@@ -72,11 +72,11 @@ local function check_flow(c, index, flow_id)
     if redis.call('EXISTS', key.flow_core(c, flow_id)) == 1 and run_list.has(c, flow_id) then return 0.2 end
   end
   local looked = repair_flow.flow(c, flow_id)
-  if looked then return looked end
+  if looked and not (index.is_first and row.run(c, flow_id)) then return looked end
   repair_index.drop(c, index.name, index.is_set and 'SREM' or 'ZREM', index.key, flow_id)
   -- A submission that was interrupted may have left rows.
-  if row.run(c, flow_id) then purge.remove_record(c, flow_id, key.flow_core(c, flow_id)) end
-  return 1
+  if not looked and row.run(c, flow_id) then purge.remove_record(c, flow_id, key.flow_core(c, flow_id)) end
+  return looked or 1
 end
 
 -- Checks the run of an entry in the list of all runs.

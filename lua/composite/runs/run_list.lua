@@ -39,7 +39,8 @@ function run_list.ended(c, id)
   local list = ends[c.at]
   if not list then
     local list_key = key.ffx_closed_flows(c)
-    list = { c = c, key = list_key, next_at = run_entries.next_time(c, list_key), entries = call.short_list() }
+    local first = run_entries.next_time(c, list_key)
+    list = { c = c, key = list_key, first = first, next_at = first, entries = call.short_list() }
     ends[c.at] = list
   end
   local at, entries = list.next_at, list.entries
@@ -119,6 +120,7 @@ end
 
 -- Enters a run that is over in the list of those, or makes one that is open leave it.
 function run_list.repair_end(c, run, is_over)
+  if is_over and ends[c.at] and run.closed >= ends[c.at].first then return end -- it has ended in this call
   if is_over and run.closed > 0 then
     repair_entry(c, 'closed_flows', key.ffx_closed_flows(c), run_entries.pack(run.closed, run_entries.pack_id(run.id)))
   elseif is_over ~= (run.closed > 0) then
