@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "368-e83af8a3fe735a3a"
+const build = "370-26a35a1c6998a9d5"

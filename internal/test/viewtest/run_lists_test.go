@@ -27,6 +27,7 @@ type listedRuns struct {
 	*enginetest.Bench
 	ctx      context.Context
 	clock    *enginetest.Clock
+	jumped   time.Duration
 	r        *rand.Rand
 	def      *flow.Definition[fixture.None, string]
 	number   int
@@ -99,7 +100,9 @@ func (x *listedRuns) step(t *testing.T) {
 		x.started, x.ended = without(x.started, run), without(x.ended, run)
 		x.leave(run, false)
 	case k == 10:
-		x.clock.Jump(time.Duration(x.r.Int64N(int64(4*time.Hour))) - 2*time.Hour)
+		to := time.Duration(x.r.Int64N(int64(50*time.Minute))) - 10*time.Minute // within one hour
+		x.clock.Jump(to - x.jumped)
+		x.jumped = to
 	case k == 11:
 		x.clock.Jump(time.Duration(x.r.Int64N(int64(8*time.Millisecond))) - 4*time.Millisecond)
 	case k == 12:

@@ -31,7 +31,7 @@ local function parse(A)
   if err then return nil, err end
   q.behind_at, err = number.optional('behind_at', A.behind_at, nil)
   if err then return nil, err end
-  q.behind_id = A.behind_id
+  q.behind_id = A.behind_id or ''
   q.closed = A.order == 'closed'
   if not q.closed and is_set(A.order) and A.order ~= 'created' then
     return nil, reply.err('invalid_input', 'order must be created or closed, got: ' .. A.order)
@@ -91,24 +91,33 @@ local function found(c, q, flow_id, at)
   return run
 end
 
+-- Returns the rank after a place in a list. Entries of other partitions may have the same time: those of one time are ordered by
+-- their ids.
+local function rank_behind(q)
+  local at, oldest_first = q.behind_at, q.oldest_first
+  local rank = run_entries.rank_in(q.list, oldest_first and at or at + 1, oldest_first)
+  local there, flow_id = run_entries.read(run_entries.page(q.list, rank, 1, oldest_first)[1] or '')
+  if there ~= at then return rank end
+  local is_behind
+  if oldest_first then is_behind = flow_id > q.behind_id else is_behind = flow_id < q.behind_id end
+  return is_behind and rank or rank + 1
+end
+
 -- Chooses the shortest list that has all runs of the search, and finds the rank at which it begins there.
 local function begin(c, q)
   if q.tags[1] and not q.closed then
     q.set = key.ffx_tagged_runs(c, q.tags[1], q.tags[2])
     local from = q.oldest_first and q.after or not q.oldest_first and q.before
     if q.behind_at then from = math.floor(q.behind_at / 1000) end
+    q.none_from = q.before and q.before * 1000 + 1
     return run_list.rank_behind(q.set, from, q.behind_id, q.oldest_first)
   end
   local name = q.closed and run_entries.OVER or is_set(q.name) and run_entries.OF_FLOW .. q.name or run_entries.ALL
   q.list = run_entries.key(c, name)
   if q.before then q.none_from = run_entries.none_from(c, q.closed and run_entries.OVER or run_entries.ALL, q.before) end
-  local from
-  if q.oldest_first then
-    from = q.behind_at and q.behind_at + 1 or q.after and q.after * 1000
-  else
-    from = q.behind_at or q.none_from
-  end
-  return from and run_entries.rank_in(q.list, from, q.oldest_first) or 0
+  if q.behind_at then return rank_behind(q) end
+  if q.oldest_first then return q.after and run_entries.rank_in(q.list, q.after * 1000, true) or 0 end
+  return q.none_from and run_entries.rank_in(q.list, q.none_from, false) or 0
 end
 
 -- Returns runs by rank, from a rank on, each with the time (µs) of its entry.
@@ -134,9 +143,7 @@ end
 
 -- Reports whether all wanted runs come before an entry, in the order of the search.
 local function is_past(q, at)
-  if q.oldest_first then
-    return q.none_from and at >= q.none_from or q.set and q.before and at > q.before * 1000
-  end
+  if q.oldest_first then return q.none_from and at >= q.none_from end
   return q.after and at < q.after * 1000
 end
 
