@@ -115,7 +115,7 @@ func costTable(ctx context.Context, e *runtime.Engine, traces string, rounds int
 		}
 	}
 	for range rounds {
-		if err := errors.Join(c.contract(), c.composite(), c.groups()); err != nil {
+		if err := errors.Join(c.contract(), c.composite(), c.budgets(), c.groups()); err != nil {
 			return err
 		}
 	}

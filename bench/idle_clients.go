@@ -15,7 +15,7 @@ import (
 // waited for before.
 var idleCounts = []int{0, 16, 64}
 
-const idleWaits = 500
+const idleWaits = 300
 
 // idleClients measures the cost that clients which have waited before, and wait for nothing now, add to the runs of
 // others. Each has connections of its own.

@@ -77,7 +77,7 @@ func (l *link) loses(request []byte) bool {
 
 // reports reports whether a request reports the end of an attempt.
 func reports(request []byte) bool {
-	for _, call := range []string{"_complete", "_fail", "_suspend", "_await_child"} {
+	for _, call := range []string{"_complete", "_work\r\n", "_fail", "_suspend", "_await_child"} {
 		if bytes.Contains(request, []byte(call)) {
 			return true
 		}

@@ -245,11 +245,11 @@ func (c *startConfig) checkArrival() []error {
 }
 
 // refTo returns a reference to the run of a plan that was submitted: to the one that there was instead, if there was.
-func (c *Client) refTo(plan *submit.RunPlan) *RunRef {
+func (c *Client) refTo(plan *submit.RunPlan) RunRef {
 	if plan.Joined != "" {
-		return c.Run(plan.Flow, plan.Joined)
+		return *c.Run(plan.Flow, plan.Joined)
 	}
-	return &RunRef{client: c, at: plan.Located()}
+	return RunRef{client: c, at: plan.Located()}
 }
 
 // RunKey returns the open and the queued runs of a flow with a key, by one read. A key without runs has the zero state.

@@ -3,6 +3,8 @@ package runtime
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,6 +28,11 @@ type readyCalls struct {
 
 func (readyCalls) Complete(context.Context, enginerpc.CompleteCall) (enginerpc.CompleteReply, error) {
 	return enginerpc.CompleteReply{Status: enginerpc.StatusOK}, nil
+}
+
+func (readyCalls) Work(_ context.Context, call enginerpc.WorkCall) (enginerpc.WorkReply, error) {
+	outcomes := slices.Repeat([]string{string(enginerpc.StatusOK)}, len(call.Completions))
+	return enginerpc.WorkReply{Status: enginerpc.StatusOK, Outcomes: strings.Join(outcomes, " ")}, nil
 }
 
 // Submit ends each run at once, with its input as the result.

@@ -66,7 +66,8 @@ func (r *RunRef) Fork(ctx context.Context, fork ForkOptions, opts ...StartOption
 	if err != nil {
 		return nil, r.errorf("fork", err)
 	}
-	return r.client.refTo(plan), nil
+	ref := r.client.refTo(plan)
+	return &ref, nil
 }
 
 func (r *RunRef) planFork(ctx context.Context, fork *ForkOptions, opts []StartOption) (*submit.RunPlan, error) {

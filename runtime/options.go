@@ -116,9 +116,8 @@ func (c *Client) startConfigOf(opts []StartOption) (startConfig, error) {
 	if config.Priority != nil {
 		faults = append(faults, runcontrol.CheckPriority(*config.Priority))
 	}
-	faults = append(faults, engine.CheckText("actor", config.Actor, engine.MaxActor), checkStartAt(config.StartAt),
-		checkDeadline(config.Deadline))
-	return config, errors.Join(faults...)
+	return config, errors.Join(errors.Join(faults...), engine.CheckText("actor", config.Actor, engine.MaxActor),
+		checkStartAt(config.StartAt), checkDeadline(config.Deadline))
 }
 
 // WithID sets the run id, which is unique within a namespace and flow. If a run with that id, a graph of the same

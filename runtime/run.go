@@ -54,7 +54,17 @@ func startPlan[Out any](
 	if err != nil {
 		return nil, err
 	}
-	return &Run[Out]{RunRef: c.refTo(plan), decode: decode, existed: existed}, nil
+	return newRun(c.refTo(plan), decode, existed), nil
+}
+
+// newRun returns a run with its reference, in one allocation.
+func newRun[Out any](ref RunRef, decode func([]byte) (Out, error), existed bool) *Run[Out] {
+	both := &struct {
+		run Run[Out]
+		ref RunRef
+	}{run: Run[Out]{decode: decode, existed: existed}, ref: ref}
+	both.run.RunRef = &both.ref
+	return &both.run
 }
 
 // planRun makes the run of one call of Start ready to be submitted, and returns its signal. Nothing is sent.

@@ -71,7 +71,7 @@ func startPlans[In, Out any](
 		case outcome.Err != nil:
 			started[i].Err = outcome.Err
 		default:
-			started[i].Run = &Run[Out]{RunRef: c.refTo(plan), decode: decode, existed: outcome.Existed}
+			started[i].Run = newRun(c.refTo(plan), decode, outcome.Existed)
 		}
 	}
 	return started

@@ -28,7 +28,7 @@ type asynqSystem struct {
 }
 
 func startAsynq(_ context.Context, s settings, j *journal) (system, error) {
-	server, err := startValkey()
+	server, err := startValkey(s.aof)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func queued(ctx context.Context, j *journal, in string, steps int, submit func()
 	if err != nil {
 		return "", err
 	}
-	return payload(run, steps), wait(ctx)
+	return payload(run, steps, len(in)), wait(ctx)
 }
 
 // Drain waits until the queue is empty: a task leaves it when its end is recorded.

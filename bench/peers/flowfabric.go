@@ -34,7 +34,7 @@ func startFlowFabric(ctx context.Context, s settings, j *journal) (system, error
 	if err != nil {
 		return nil, err
 	}
-	server, err := startValkey()
+	server, err := startValkey(s.aof)
 	if err != nil {
 		return nil, err
 	}

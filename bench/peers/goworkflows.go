@@ -34,7 +34,7 @@ type goWorkflows struct {
 }
 
 func startGoWorkflows(_ context.Context, s settings, j *journal) (system, error) {
-	server, err := startValkey()
+	server, err := startValkey(s.aof)
 	if err != nil {
 		return nil, err
 	}

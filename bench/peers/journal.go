@@ -8,20 +8,22 @@ import (
 	"sync"
 )
 
-// payloadSize is the number of bytes of each input and each result.
-const payloadSize = 100
+const (
+	// payloadSize is the number of bytes of each input and each result, unless a kind of work has another.
+	payloadSize = 100
+	// payloadHead is the number of bytes before the filler.
+	payloadHead = len("00000000 00 ")
+)
 
-// input is the input of the first function of a run: the number of the run, the number of the function, and filler.
-func input(run int) string { return payload(run, 0) }
-
-func payload(run, step int) string {
-	text := fmt.Sprintf("%08d %02d ", run, step)
-	return text + strings.Repeat("x", payloadSize-len(text))
+// payload is the input of a function of a run, or the result of the one before: the number of the run, the number of
+// the function, and filler.
+func payload(run, step, size int) string {
+	return fmt.Sprintf("%08d %02d ", run, step) + strings.Repeat("x", size-payloadHead)
 }
 
 func parse(text string) (run, step int, err error) {
-	if len(text) != payloadSize {
-		return 0, 0, fmt.Errorf("an input of %d bytes, want %d", len(text), payloadSize)
+	if len(text) < payloadHead {
+		return 0, 0, fmt.Errorf("an input of %d bytes", len(text))
 	}
 	if run, err = strconv.Atoi(text[:8]); err != nil {
 		return 0, 0, err
@@ -55,7 +57,7 @@ func (j *journal) Work(text string) (string, error) {
 		j.times = append(j.times, make([]uint16, at+1+len(j.times))...)
 	}
 	j.times[at]++
-	return payload(run, step+1), nil
+	return payload(run, step+1, len(text)), nil
 }
 
 // Await returns a function that waits for End of the run of an input. Systems that report no ends use it.

@@ -35,6 +35,8 @@ type settings struct {
 	idleTime time.Duration
 	// temporal is the program of Temporal's development server.
 	temporal string
+	// aof is when the append-only file of Valkey is flushed, empty without one. The kind of work sets it.
+	aof string
 	// measure is the system that this process measures for another one, or empty.
 	measure string
 }
@@ -114,11 +116,20 @@ func compare(ctx context.Context, s settings) ([]pair, error) {
 		for i := range s.only {
 			name := s.only[(i+round)%len(s.only)]
 			fmt.Fprintf(os.Stderr, "round %d of %d: %s\n", round+1, s.rounds, name)
-			ours, err := measureApart(ctx, s, flowFabric, round == 0 && i == 0)
+			p, err := peerNamed(name)
 			if err != nil {
 				return nil, err
 			}
-			peer, err := measureApart(ctx, s, name, round == 0)
+			both := s
+			both.works = slices.DeleteFunc(slices.Clone(s.works), p.lacksWork)
+			if len(both.works) == 0 {
+				continue
+			}
+			ours, err := measureApart(ctx, both, flowFabric, round == 0 && i == 0)
+			if err != nil {
+				return nil, err
+			}
+			peer, err := measureApart(ctx, both, name, round == 0)
 			if err != nil {
 				return nil, err
 			}

@@ -40,14 +40,16 @@ type peer struct {
 	handMade bool
 	// lacks are kinds of work that the system does not have, or that another variant of it measures.
 	lacks []string
-	start func(ctx context.Context, s settings, j *journal) (system, error)
+	// onValkey is set if the server is Valkey. The other systems are measured with the plain kinds of work only.
+	onValkey bool
+	start    func(ctx context.Context, s settings, j *journal) (system, error)
 }
 
 func peers() []peer {
 	return []peer{
-		{name: flowFabric, title: "FlowFabric", start: startFlowFabric},
-		{name: "asynq", title: "asynq", handMade: true, start: startAsynq},
-		{name: "go-workflows", title: "go-workflows", start: startGoWorkflows},
+		{name: flowFabric, title: "FlowFabric", onValkey: true, start: startFlowFabric},
+		{name: "asynq", title: "asynq", handMade: true, onValkey: true, start: startAsynq},
+		{name: "go-workflows", title: "go-workflows", onValkey: true, start: startGoWorkflows},
 		{name: "river", title: "River, synchronous_commit=off", handMade: true, start: startRiver(false)},
 		{name: "river-fsync", title: "River, PostgreSQL's default", handMade: true, start: startRiver(true)},
 		{name: "temporal", title: "Temporal", start: startTemporal(ordinary)},
@@ -68,6 +70,12 @@ func peerNames() []string {
 		}
 	}
 	return names
+}
+
+// lacksWork reports whether the system is not measured with a kind of work.
+func (p peer) lacksWork(name string) bool {
+	i := slices.IndexFunc(works, func(w work) bool { return w.name == name })
+	return slices.Contains(p.lacks, name) || !p.onValkey && works[i].special
 }
 
 func peerNamed(name string) (peer, error) {

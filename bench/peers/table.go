@@ -14,8 +14,8 @@ import (
 // and the versions.
 func printTables(out io.Writer, s settings, pairs []pair) error {
 	w := bufio.NewWriter(out)
-	fmt.Fprintf(w, "%d rounds of %s for each kind of work, %d functions at a time, %d bytes of input and result, "+
-		"%d processors.\n", s.rounds, s.time, s.slots, payloadSize, runtime.NumCPU())
+	fmt.Fprintf(w, "%d rounds of %s for each kind of work, %d functions at a time and %d bytes of input and result where "+
+		"the row names no others, %d processors.\n", s.rounds, s.time, s.slots, payloadSize, runtime.NumCPU())
 	printMedians(w, s, pairs)
 	printFigures(w, s, pairs)
 	printIdle(w, s, pairs)

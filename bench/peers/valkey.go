@@ -10,14 +10,19 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 )
 
-// valkey is a Valkey server that writes nothing to disk, with its default settings otherwise.
+// valkey is a Valkey server, with its default settings but for the durability.
 type valkey struct {
 	program *testserver.Program
 	addr    string
 }
 
-func startValkey() (*valkey, error) {
-	program, err := testserver.Run(testserver.Options{Kind: testserver.Valkey})
+// startValkey starts a server that flushes an append-only file as aof says, or writes nothing to disk if that is empty.
+func startValkey(aof string) (*valkey, error) {
+	o := testserver.Options{Kind: testserver.Valkey}
+	if aof != "" {
+		o.Args = []string{"appendonly yes", "appendfsync " + aof}
+	}
+	program, err := testserver.Run(o)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,11 @@ type work struct {
 	unit    string
 	chain   bool
 	clients int
+	// special is set if only systems on Valkey are measured with it.
+	special bool
+	size    int    // of inputs and results, in bytes; 0 is payloadSize
+	slots   int    // functions at a time; 0 is the flag
+	aof     string // when Valkey's append-only file is flushed; empty is without one
 }
 
 // works are in the order of the tables.
@@ -29,6 +35,21 @@ var works = []work{
 	{name: "chain", title: "chains of ten, 100 open", unit: "1/s", chain: true, clients: clients},
 	{name: "single-idle", title: "one function when idle, p50", unit: "ms", clients: 1},
 	{name: "chain-idle", title: "one chain when idle, p50", unit: "ms", chain: true, clients: 1},
+	special("one-slot", "one function at a time, 100 open", func(w *work) { w.slots = 1 }),
+	special("1kb", "single functions, 1 KB", func(w *work) { w.size = 1_000 }),
+	special("10kb", "single functions, 10 KB", func(w *work) { w.size = 10_000 }),
+	special("100kb", "single functions, 100 KB", func(w *work) { w.size = 100_000 }),
+	special("single-everysec", "single functions, AOF everysec", func(w *work) { w.aof = "everysec" }),
+	special("chain-everysec", "chains of ten, AOF everysec", func(w *work) { w.aof, w.chain = "everysec", true }),
+	special("single-always", "single functions, AOF always", func(w *work) { w.aof = "always" }),
+	special("chain-always", "chains of ten, AOF always", func(w *work) { w.aof, w.chain = "always", true }),
+}
+
+// special is work of 100 clients that only systems on Valkey are measured with.
+func special(name, title string, set func(*work)) work {
+	w := work{name: name, title: title, unit: "1/s", clients: clients, special: true}
+	set(&w)
+	return w
 }
 
 func workNames() []string {
@@ -38,6 +59,8 @@ func workNames() []string {
 	}
 	return names
 }
+
+func (w work) payloadSize() int { return cmp.Or(w.size, payloadSize) }
 
 func (w work) steps() int {
 	if w.chain {
@@ -77,24 +100,47 @@ func measureSystem(ctx context.Context, s settings) (r result, err error) {
 	if err != nil {
 		return r, err
 	}
+	r = result{System: p.name, Works: make(map[string]measurement)}
+	var left []work
+	for _, w := range works {
+		if slices.Contains(s.works, w.name) && !p.lacksWork(w.name) {
+			left = append(left, w)
+		}
+	}
+	for len(left) > 0 {
+		var alike, others []work
+		for _, w := range left {
+			if w.slots == left[0].slots && w.aof == left[0].aof {
+				alike = append(alike, w)
+			} else {
+				others = append(others, w)
+			}
+		}
+		if err := r.measure(ctx, s, p, alike); err != nil {
+			return r, err
+		}
+		left, s.idleTime = others, 0
+	}
+	return r, nil
+}
+
+// measure runs a system with the slots and the durability of some kinds of work, and measures it with these.
+func (r *result) measure(ctx context.Context, s settings, p peer, alike []work) (err error) {
+	s.slots, s.aof = cmp.Or(alike[0].slots, s.slots), alike[0].aof
 	j := newJournal()
 	sys, err := p.start(ctx, s, j)
 	if err != nil {
-		return r, err
+		return err
 	}
 	defer func() { err = errors.Join(err, sys.Close()) }()
-	r = result{System: p.name, Works: make(map[string]measurement)}
 	if r.Versions, err = sys.Versions(ctx); err != nil {
-		return r, err
+		return err
 	}
 	first := 0
-	for _, w := range works {
-		if !slices.Contains(s.works, w.name) || slices.Contains(p.lacks, w.name) {
-			continue
-		}
+	for _, w := range alike {
 		m, err := measureWork(ctx, s, sys, j, w, first)
 		if err != nil {
-			return r, fmt.Errorf("%s: %w", w.name, err)
+			return fmt.Errorf("%s: %w", w.name, err)
 		}
 		r.Works[w.name] = m
 		first += warmUp + m.Runs
@@ -102,7 +148,7 @@ func measureSystem(ctx context.Context, s settings) (r result, err error) {
 	if s.idleTime > 0 {
 		r.Idle, err = measureIdle(ctx, s.idleTime)
 	}
-	return r, err
+	return err
 }
 
 // measureWork loads a system. The time ends when the last run has, and the server knows it.
@@ -136,11 +182,11 @@ func once(ctx context.Context, sys system, w work, run int) error {
 	if w.chain {
 		do = sys.Chain
 	}
-	got, err := do(ctx, input(run))
+	got, err := do(ctx, payload(run, 0, w.payloadSize()))
 	if err != nil {
 		return fmt.Errorf("run %d: %w", run, err)
 	}
-	if want := payload(run, w.steps()); got != want {
+	if want := payload(run, w.steps(), w.payloadSize()); got != want {
 		return fmt.Errorf("run %d: the result is %.20q, want %.20q", run, got, want)
 	}
 	return nil

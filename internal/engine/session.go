@@ -46,7 +46,9 @@ type Session struct {
 	Quiet     bool // see enginelink.Link
 	Namespace keyspace.Namespace
 	// Origin is the name of the process in the engine: messages about the ends of runs go to the channel of that name.
-	Origin    string
+	Origin string
+	// Ends passes on the ends of runs that the workers of the session have ended.
+	Ends      Ends
 	Secrets   *keyring
 	Keep      flowgraph.Keep
 	Logger    *slog.Logger

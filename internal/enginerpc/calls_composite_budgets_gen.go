@@ -200,6 +200,80 @@ func (VerifyBudgetUseCall) decode(r *fields) (out VerifyBudgetUseReply) {
 	return out
 }
 
+// CountUsageCall holds the arguments of Conn.CountUsage.
+type CountUsageCall struct {
+	// Partition is where the call works; its tag is part of every key.
+	Partition keyspace.Partition
+	Sums      []CountUsageSum
+}
+
+// CountUsageSum is an element of CountUsageCall.Sums.
+type CountUsageSum struct {
+	Partition  int64
+	BudgetID   enginecore.BudgetID
+	Dimension  string
+	Amount     int64
+	Account    string
+	Serial     int64
+	Declares   bool
+	Declared   string
+	DeclaredAt int64
+}
+
+// CountUsageReply is the answer to CountUsageCall.
+type CountUsageReply struct {
+	// Status is StatusOK.
+	Status  Status
+	Counted []bool
+}
+
+// CountUsage runs ffx2_count_usage. Counts sums of usage, each of one dimension of a budget: in a
+// cluster of one partition, otherwise of any. A sum counts once for its account, which is the name
+// that a worker gives to the dimension, and its `serial`, which is larger than in all earlier sums of
+// the account. A sum is not counted when the budget does not exist, when it would reach a limit, when
+// a reset is due, or when it `declares` limits that are to replace the stored ones, see
+// ffx_use_budget. Its reports are then sent with that function.
+//
+// Sending it again with the same arguments is safe, which the engine does after a lost connection.
+// Error codes: errorcode.InvalidInput.
+func (conn *Conn) CountUsage(ctx context.Context, c CountUsageCall) (CountUsageReply, error) {
+	return Do(ctx, conn, c)
+}
+
+func (CountUsageCall) info() callInfo {
+	return callInfo{name: "ffx2_count_usage", repeatable: true, open: true}
+}
+
+func (c CountUsageCall) encode(w *wire) {
+	w.reserve(1, 1+9*len(c.Sums))
+	w.partition(c.Partition, keyspace.BudgetFamily)
+	w.key(w.keys.indexBudgetPolicies(w.tag))
+	w.int(int64(len(c.Sums)))
+	for i := range c.Sums {
+		x := &c.Sums[i]
+		w.int(x.Partition)
+		w.text(string(x.BudgetID))
+		w.text(x.Dimension)
+		w.int(x.Amount)
+		w.text(x.Account)
+		w.int(x.Serial)
+		w.bool(x.Declares)
+		w.text(x.Declared)
+		w.int(x.DeclaredAt)
+	}
+}
+
+func (CountUsageCall) decode(r *fields) (out CountUsageReply) {
+	out.Status = r.status
+	switch {
+	case r.status == StatusOK:
+		out.Counted = listOf(r, "counted", boolValue)
+	default:
+		r.unknownStatus()
+	}
+	return out
+}
+
 // BudgetTickCall holds the arguments of Conn.BudgetTick.
 type BudgetTickCall struct {
 	// Partition is where the call works; its tag is part of every key.

@@ -14,6 +14,8 @@ type WorkCall struct {
 	// Partition is where the call works; its tag is part of every key.
 	Partition keyspace.Partition
 	ClaimRequest
+	// Origin: optional.
+	Origin      string
 	Completions []WorkCompletion
 }
 
@@ -42,7 +44,9 @@ type WorkReply struct {
 // first lease, whose id follows from the lease; otherwise it is the lease epoch and the attempt's id,
 // with a blank between them. The outcomes are in the order of the completions, with blanks between
 // them: OK, ALREADY_SATISFIED, or the code with which ffx_complete would have refused; a refused
-// completion does not affect the others. After a lost reply, send it again with `repeated`.
+// completion does not affect the others. The outcome ended is OK, too: the completion has ended its
+// run and is the result of the run, for which nothing but the process of `origin` waits, so that no
+// message is sent. After a lost reply, send it again with `repeated`.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: errorcode.InvalidInput, enginecore.ErrInvalidCapabilities.
@@ -55,10 +59,11 @@ func (WorkCall) info() callInfo {
 }
 
 func (c WorkCall) encode(w *wire) {
-	w.reserve(1, 12+4*len(c.Completions))
+	w.reserve(1, 13+4*len(c.Completions))
 	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	c.ClaimRequest.encode(w)
+	w.text(c.Origin)
 	w.int(int64(len(c.Completions)))
 	for i := range c.Completions {
 		x := &c.Completions[i]

@@ -385,10 +385,10 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "reason of test", "lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test"}},
 		{"ffx2_work", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, WorkCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}, Completions: []WorkCompletion{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", Attempt: "attempt of test", Result: []byte("\x00\xff\r\nresult")}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", Attempt: "attempt of test", Result: []byte("\x00\xff\r\nresult")}}})
+			return Wire(k, WorkCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}, Origin: "origin of test", Completions: []WorkCompletion{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", Attempt: "attempt of test", Result: []byte("\x00\xff\r\nresult")}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", Attempt: "attempt of test", Result: []byte("\x00\xff\r\nresult")}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test", "2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "attempt of test", "\x00\xff\r\nresult", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "attempt of test", "\x00\xff\r\nresult"}},
+			[]string{"lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test", "origin of test", "2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "attempt of test", "\x00\xff\r\nresult", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "attempt of test", "\x00\xff\r\nresult"}},
 		{"ffx2_suspend", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, SuspendCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", SuspensionID: "suspension_id of test", WaitpointKey: "waitpoint_key of test", Condition: []byte("\x00\xff\r\ncondition"), Timeout: 1500 * time.Millisecond, TimeoutBehavior: "timeout_behavior of test", Collect: true, About: []byte("\x00\xff\r\nabout"), ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}})
 		},
@@ -679,6 +679,11 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "2", "flow_id of test", "flow_id of test"}},
+		{"ffx2_count_usage", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, CountUsageCall{Partition: keyspace.Partition{Family: keyspace.BudgetFamily, Index: 7}, Sums: []CountUsageSum{{Partition: 10, BudgetID: "budget_id of test", Dimension: "dimension of test", Amount: 7, Account: "account of test", Serial: 7, Declares: true, Declared: "declared of test", DeclaredAt: 12}, {Partition: 10, BudgetID: "budget_id of test", Dimension: "dimension of test", Amount: 7, Account: "account of test", Serial: 7, Declares: true, Declared: "declared of test", DeclaredAt: 12}}})
+		},
+			[]string{"ff:idx:{b:7}:budget_policies"},
+			[]string{"2", "10", "budget_id of test", "dimension of test", "7", "account of test", "7", "1", "declared of test", "12", "10", "budget_id of test", "dimension of test", "7", "account of test", "7", "1", "declared of test", "12"}},
 		{"ffx2_budget_tick", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, BudgetTickCall{Partition: keyspace.Partition{Family: keyspace.BudgetFamily, Index: 7}})
 		},
@@ -1623,6 +1628,9 @@ func goldenReplies() []goldenReply {
 				return decodeReply(VerifyBudgetUseCall{}.info(), m, VerifyBudgetUseCall{}.decode)
 			},
 			VerifyBudgetUseReply{Status: StatusOK, LiveUntil: []int64{11, 11}, AgainAt: []int64{9, 9}, Faults: []ItemFault{{Task: "task of test", Item: "item of test", Error: "error of test"}, {Task: "task of test", Item: "item of test", Error: "error of test"}}}},
+		{"ffx2_count_usage OK", []any{1, "OK", []any{"1", "1"}},
+			func(m message) (any, error) { return decodeReply(CountUsageCall{}.info(), m, CountUsageCall{}.decode) },
+			CountUsageReply{Status: StatusOK, Counted: []bool{true, true}}},
 		{"ffx2_budget_tick OK", []any{1, "OK", "1795188498438", "1795188498438", "7", []any{[]any{"text of test", "5", "closed of test", "flow_id of test", "1"}, []any{"text of test", "5", "closed of test", "flow_id of test", "1"}}, []any{[]any{"task of test", "item of test", "error of test"}, []any{"task of test", "item of test", "error of test"}}},
 			func(m message) (any, error) { return decodeReply(BudgetTickCall{}.info(), m, BudgetTickCall{}.decode) },
 			BudgetTickReply{Status: StatusOK, Now: time.UnixMilli(1795188498438).UTC(), NextDueAt: time.UnixMilli(1795188498438).UTC(), Resets: 7, Tasks: []BudgetTask{{Text: "text of test", Gate: 5, Closed: "closed of test", FlowID: "flow_id of test", Wide: true}, {Text: "text of test", Gate: 5, Closed: "closed of test", FlowID: "flow_id of test", Wide: true}}, Faults: []ItemFault{{Task: "task of test", Item: "item of test", Error: "error of test"}, {Task: "task of test", Item: "item of test", Error: "error of test"}}}},
@@ -2634,6 +2642,10 @@ func replyDecoders() []replyDecoder {
 		}},
 		{"ffx2_verify_budget_use", func(m message) error {
 			_, err := decodeReply(VerifyBudgetUseCall{}.info(), m, VerifyBudgetUseCall{}.decode)
+			return err
+		}},
+		{"ffx2_count_usage", func(m message) error {
+			_, err := decodeReply(CountUsageCall{}.info(), m, CountUsageCall{}.decode)
 			return err
 		}},
 		{"ffx2_budget_tick", func(m message) error {

@@ -64,7 +64,7 @@ var functionsByClass = map[replicationClass]string{
 		"ffx2_withdraw_flow ffx2_write_schedule",
 	shouldReplicate: "ffx2_complete ffx2_work ffx2_fail ffx2_release ffx2_suspend ffx2_await_child " +
 		"ffx2_end_stopped ffx2_skip ffx2_continue_as_new ffx2_record_step ffx2_open_waitpoint ffx2_link_child ffx2_ask_child " +
-		"ffx2_put_graph ffx2_use_budget",
+		"ffx2_put_graph ffx2_use_budget ffx2_count_usage",
 	needNotReplicate: "ff_version ffx2_hold_failure_hook ff_claim_execution ff_claim_resumed_execution " +
 		"ff_reclaim_execution " +
 		"ff_issue_claim_grant ff_issue_reclaim_grant ff_renew_lease ff_update_progress " +

@@ -15,6 +15,9 @@ import (
 // outcomeReopened is the outcome in the completion message of a run that runs again.
 const outcomeReopened = "reopened"
 
+// outcomeSuccess is the outcome of a run that has succeeded.
+const outcomeSuccess = "success"
+
 // RunCompletion is the content of a completion message. Without a result, the result has to be read from the engine.
 // The zero value means that messages may have been lost.
 type RunCompletion struct {
@@ -38,7 +41,7 @@ type CompletionListener struct {
 	mu sync.Mutex
 	// subscribed is closed once the channel is subscribed to; nil before the first wait.
 	subscribed chan struct{}
-	waiting    map[enginecore.FlowID][]chan RunCompletion
+	waiting    map[enginecore.FlowID][]CompletionWait
 	// leaving has a channel for each run whose mark is being taken back, which is closed once that is over.
 	leaving map[enginecore.FlowID]chan struct{}
 	// tracked holds runs that were started after the channel was subscribed to, with their completion once its message
@@ -69,7 +72,7 @@ func newCompletionListener(s *engine.Session) *CompletionListener {
 	closed, stop := context.WithCancel(s.Closed())
 	return &CompletionListener{
 		session: s, closed: closed, stop: stop,
-		waiting: make(map[enginecore.FlowID][]chan RunCompletion), tracked: make(map[enginecore.FlowID]trackedRun),
+		waiting: make(map[enginecore.FlowID][]CompletionWait), tracked: make(map[enginecore.FlowID]trackedRun),
 		leaving: make(map[enginecore.FlowID]chan struct{}), rerunning: make(map[enginecore.FlowID]struct{}),
 	}
 }
@@ -87,7 +90,11 @@ func (l *CompletionListener) subscribe() chan struct{} {
 	if l.subscribed == nil {
 		ready := make(chan struct{})
 		l.subscribed = ready
-		l.tasks.Go(func() { l.listen(ready) })
+		leave := l.session.Ends.Join(l)
+		l.tasks.Go(func() {
+			defer leave()
+			l.listen(ready)
+		})
 	}
 	return l.subscribed
 }
@@ -258,7 +265,7 @@ func (l *CompletionListener) Wait(ctx context.Context, id enginecore.FlowID) (Co
 			w.Completed <- *run.end
 		}
 	}
-	l.waiting[id] = append(l.waiting[id], w.Completed)
+	l.waiting[id] = append(l.waiting[id], w)
 	l.mu.Unlock()
 	err := l.await(ctx, ready)
 	if err == nil && leaving != nil {
@@ -275,7 +282,7 @@ func (l *CompletionListener) Wait(ctx context.Context, id enginecore.FlowID) (Co
 func (l *CompletionListener) Release(w CompletionWait) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	others := slices.DeleteFunc(l.waiting[w.flow], func(completed chan RunCompletion) bool { return completed == w.Completed })
+	others := slices.DeleteFunc(l.waiting[w.flow], func(other CompletionWait) bool { return other.Completed == w.Completed })
 	if len(others) == 0 {
 		delete(l.waiting, w.flow)
 	} else {
@@ -349,23 +356,51 @@ func (l *CompletionListener) Deliver(id enginecore.FlowID, end RunCompletion) {
 
 // deliver passes a completion to the waits for the run. The caller holds the lock.
 func (l *CompletionListener) deliver(id enginecore.FlowID, end RunCompletion) {
-	if run, tracked := l.tracked[id]; tracked {
-		run.end = nil
-		if end.Outcome != outcomeReopened {
-			kept := end
-			run.end = &kept
-		}
-		l.tracked[id] = run
-	}
 	if end.Outcome == outcomeReopened {
 		delete(l.rerunning, id)
+		delete(l.tracked, id)
 		return
 	}
+	l.keep(id, end)
 	if _, former := l.rerunning[id]; former {
 		return
 	}
-	for _, completed := range l.waiting[id] {
-		trySend(completed, end)
+	for _, w := range l.waiting[id] {
+		trySend(w.Completed, end)
+	}
+}
+
+// EndedHere passes the end of a run that a worker of the session has ended to the waits for the run. Other waits than
+// those for a tracked run query the engine, since the run may have been run again in between: the reply to the worker
+// and the messages come in any order.
+func (l *CompletionListener) EndedHere(id enginecore.FlowID, result []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	end := RunCompletion{HasResult: len(result) > 0, Outcome: outcomeSuccess, Result: string(result)}
+	l.keep(id, end)
+	for _, w := range l.waiting[id] {
+		if !w.tracked {
+			end = RunCompletion{}
+		}
+		trySend(w.Completed, end)
+	}
+}
+
+// MayHaveEnded makes the waits for a run query the engine.
+func (l *CompletionListener) MayHaveEnded(id enginecore.FlowID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.tracked, id)
+	for _, w := range l.waiting[id] {
+		trySend(w.Completed, RunCompletion{})
+	}
+}
+
+// keep keeps the end of a tracked run. The caller holds the lock.
+func (l *CompletionListener) keep(id enginecore.FlowID, end RunCompletion) {
+	if run, tracked := l.tracked[id]; tracked {
+		run.end = &end
+		l.tracked[id] = run
 	}
 }
 
@@ -376,8 +411,8 @@ func (l *CompletionListener) resync() {
 	clear(l.tracked)
 	clear(l.rerunning)
 	for _, list := range l.waiting {
-		for _, completed := range list {
-			trySend(completed, RunCompletion{})
+		for _, w := range list {
+			trySend(w.Completed, RunCompletion{})
 		}
 	}
 }

@@ -59,7 +59,7 @@ func TestTrackedCompletions(t *testing.T) {
 	begin("rerun")
 	l.handle("rerun success 1")
 	l.handle("rerun reopened")
-	check("rerun", true, "unheard", "")
+	check("rerun", false, "unheard", "")
 
 	begin("running")
 	check("running", true, "unheard", "")

@@ -8,6 +8,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
@@ -60,11 +61,7 @@ func (s *Submitter) WhileOpen(ctx context.Context) (context.Context, context.Can
 // Submitting the same plan again is safe. If the former run of that id is being purged, Submit completes the purge
 // first.
 func (s *Submitter) Submit(ctx context.Context, plan *RunPlan) (existed bool, err error) {
-	telemetry := s.session.Telemetry
-	ctx, span := telemetry.Tracer.Start(ctx, "flowfabric.start "+plan.Flow, telemetry.Producer,
-		trace.WithAttributes(attribute.String("flowfabric.flow", plan.Flow),
-			attribute.String("flowfabric.run", plan.Run),
-			attribute.String("flowfabric.flow_id", string(plan.FlowID))))
+	ctx, span := s.startSpan(ctx, plan)
 	begun := time.Now()
 	defer func() {
 		observe.EndSpan(span, err)
@@ -91,6 +88,18 @@ func (s *Submitter) Submit(ctx context.Context, plan *RunPlan) (existed bool, er
 		existed, err = s.settleConflict(ctx, plan, err)
 	}
 	return existed, err
+}
+
+// startSpan starts the span of a submission.
+func (s *Submitter) startSpan(ctx context.Context, plan *RunPlan) (context.Context, trace.Span) {
+	telemetry := s.session.Telemetry
+	if !telemetry.Traces() {
+		return ctx, noop.Span{}
+	}
+	return telemetry.Tracer.Start(ctx, "flowfabric.start "+plan.Flow, telemetry.Producer,
+		trace.WithAttributes(attribute.String("flowfabric.flow", plan.Flow),
+			attribute.String("flowfabric.run", plan.Run),
+			attribute.String("flowfabric.flow_id", string(plan.FlowID))))
 }
 
 // carry encodes the trace context and the propagated values of a run, which come from its plan if set, otherwise from

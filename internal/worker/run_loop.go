@@ -68,7 +68,8 @@ func NewRun(base context.Context, w *Worker) *Run {
 				Session: w.session, Core: w.session.Core, Base: base, LeaseTTL: w.config.Lease,
 				Doubt: lease.Uncertainty{Woken: make(chan struct{}, 1)}, Overstays: &w.Counts.OverstayCounts,
 			},
-			Around: w.config.Invoke, Logs: w.config.Logs, Budgets: budget.NewBatcher(w.session.Core.UseBudget),
+			Around: w.config.Invoke, Logs: w.config.Logs,
+			Budgets: budget.NewBatcher(w.session.Core, w.session.IsOneServer()),
 		},
 		queue: dispatch.NewQueue(slots), peers: dispatch.NewPeerSet(w.Instance),
 		request: enginerpc.ClaimRequest{

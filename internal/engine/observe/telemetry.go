@@ -3,9 +3,11 @@ package observe
 import (
 	"context"
 	"errors"
+	"reflect"
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
@@ -43,7 +45,22 @@ type Telemetry struct {
 
 	// options are the attributes of recorded durations, made once for each set of labels.
 	options sync.Map
+
+	// unset is the global provider of OpenTelemetry as long as the program has not set one; nil for another provider.
+	unset trace.TracerProvider
 }
+
+// placeholders is the package of the global provider that OpenTelemetry has until a program sets one.
+const placeholders = "go.opentelemetry.io/otel/internal/global"
+
+// isPlaceholder reports whether a provider records nothing, unless another one takes its place.
+func isPlaceholder(tracers trace.TracerProvider) bool {
+	typ := reflect.TypeOf(tracers)
+	return typ.Kind() == reflect.Pointer && typ.Elem().PkgPath() == placeholders
+}
+
+// Traces reports whether spans go anywhere. While no provider is set, none are begun, since each costs allocations.
+func (t *Telemetry) Traces() bool { return t.unset == nil || otel.GetTracerProvider() != t.unset }
 
 // Bounds of histograms, in seconds: of calls to the engine, and of functions.
 var (
@@ -56,6 +73,9 @@ func NewTelemetry(tracers trace.TracerProvider, meters metric.MeterProvider) (*T
 	t := &Telemetry{
 		Tracer: tracers.Tracer(instrumentation), Meter: meters.Meter(instrumentation),
 		Producer: trace.WithSpanKind(trace.SpanKindProducer), Consumer: trace.WithSpanKind(trace.SpanKindConsumer),
+	}
+	if isPlaceholder(tracers) {
+		t.unset = tracers
 	}
 	var faults []error
 	seconds := func(name, description string, bounds []float64) metric.Float64Histogram {

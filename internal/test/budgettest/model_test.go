@@ -34,13 +34,14 @@ type model struct {
 	dims         map[string]*amount
 	reservations map[string]reservation
 	known        map[string]bool // entries that count no more
+	breached     map[string]bool // dimensions whose last use was refused
 	blocks       bool
 	closed       bool
 	softly       int
 }
 
 func newModel(r *rand.Rand) *model {
-	m := &model{dims: make(map[string]*amount), reservations: make(map[string]reservation), known: make(map[string]bool), blocks: r.IntN(2) == 0}
+	m := &model{dims: make(map[string]*amount), reservations: make(map[string]reservation), known: make(map[string]bool), breached: make(map[string]bool), blocks: r.IntN(2) == 0}
 	for _, name := range []string{"tokens", "calls"} {
 		m.dims[name] = &amount{hard: int64(r.IntN(4) * 40), soft: int64(r.IntN(3) * 20)}
 	}
@@ -58,6 +59,14 @@ func (m *model) spend(a *amount, n int64) {
 
 // use is one entry; it returns its state.
 func (m *model) use(e enginerpc.UseBudgetEntry) string {
+	state := m.judge(e)
+	if state == "refused" || state == "ok" && e.Kind != "release" {
+		m.breached[e.Dimension] = state == "refused"
+	}
+	return state
+}
+
+func (m *model) judge(e enginerpc.UseBudgetEntry) string {
 	a := m.dims[e.Dimension]
 	held, isHeld := m.reservations[e.ID]
 	state := "ok"
@@ -104,6 +113,21 @@ func (m *model) use(e enginerpc.UseBudgetEntry) string {
 	return state
 }
 
+// addUp is the sum of some reports; it returns whether the sum is counted.
+func (m *model) addUp(sum *enginerpc.CountUsageSum) bool {
+	a, id := m.dims[sum.Dimension], fmt.Sprint(sum.Account, " ", sum.Serial)
+	if m.known[id] {
+		return true
+	}
+	after := a.spent + sum.Amount
+	if m.closed || m.breached[sum.Dimension] || a.hard > 0 && after+a.reserved >= a.hard || a.soft > 0 && a.spent <= a.soft && after > a.soft {
+		return false
+	}
+	m.known[id] = true
+	a.spent = after
+	return true
+}
+
 func (m *model) close(state string, a *amount, n int64) {
 	if m.blocks && (state == "refused" && n <= a.hard || a.hard > 0 && a.spent >= a.hard) {
 		m.closed = true
@@ -145,6 +169,7 @@ func (m *model) reset() {
 		a.spent = 0
 	}
 	m.closed = false
+	clear(m.breached)
 }
 
 // budgetCheck is one budget under test, with its model.
@@ -157,6 +182,7 @@ type budgetCheck struct {
 	r         *rand.Rand
 	model     *model
 	last      *enginerpc.UseBudgetCall
+	lastSum   *enginerpc.CountUsageSum
 	serial    int
 }
 
@@ -224,9 +250,27 @@ func (x *budgetCheck) send(call *enginerpc.UseBudgetCall) {
 	require.Equal(x.t, x.model.closed, reply.Closed != "", "%+v %+v", call.Entries, reply)
 }
 
+// addUp sends the sum of some reports, a new one or the last one again.
+func (x *budgetCheck) addUp() {
+	sum := x.lastSum
+	if sum == nil || x.r.IntN(4) > 0 {
+		x.serial++
+		sum = &enginerpc.CountUsageSum{
+			Partition: int64(x.partition.Index), BudgetID: x.id, Dimension: []string{"tokens", "calls"}[x.r.IntN(2)],
+			Amount: int64(x.r.IntN(15)), Serial: int64(x.serial), Declares: true, Declared: "1",
+		}
+		sum.Account = sum.Dimension
+	}
+	want := x.model.addUp(sum)
+	reply, err := x.core.CountUsage(x.ctx, enginerpc.CountUsageCall{Partition: x.partition, Sums: []enginerpc.CountUsageSum{*sum}})
+	require.NoError(x.t, err)
+	require.Equal(x.t, []bool{want}, reply.Counted, "%+v", sum)
+	x.lastSum = sum
+}
+
 // other is something else that happens to a budget.
 func (x *budgetCheck) other() {
-	switch x.r.IntN(5) {
+	switch x.r.IntN(8) {
 	case 0:
 		if x.last != nil {
 			x.send(x.last) // a repeat after a lost reply
@@ -241,6 +285,8 @@ func (x *budgetCheck) other() {
 		x.raise()
 	case 4:
 		x.contractReport()
+	default:
+		x.addUp()
 	}
 }
 
@@ -280,6 +326,7 @@ func (x *budgetCheck) contractReport() {
 		Partition: x.partition, BudgetID: x.id, Now: time.Now(), Dims: []enginerpc.ReportUsageAndCheckDim{{Name: "tokens", Delta: n}},
 	})
 	require.NoError(x.t, err)
+	x.model.breached["tokens"] = !a.fits(n)
 	if a.fits(n) {
 		x.model.spend(a, n)
 		x.model.close("", a, n)

@@ -76,7 +76,7 @@ func TestCostOfBudget(t *testing.T) {
 		return n, r.Settle(ctx, 1)
 	})
 	reserved, reservedCalls := costAlone(ctx, t, b, reserving, wide)
-	// A budget costs 2, 11 and 28 commands, and 0, 1 and 2 calls. The rest is for the work of a worker and its engine
+	// A budget costs 2, 10 and 28 commands, and 0, 1 and 2 calls. The rest is for the work of a worker and its engine
 	// every second.
 	require.LessOrEqual(t, idle, free+6)
 	require.LessOrEqual(t, idleCalls, freeCalls+0.2)

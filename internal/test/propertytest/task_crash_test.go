@@ -69,7 +69,7 @@ func settleThroughCuts(t *testing.T, kind testserver.Kind, server *testserver.Se
 		state     fabrictype.NodeState
 		again     bool // the same attempt can be claimed again
 	}{
-		{"complete", []string{"ffx2_complete", "ff_complete_execution"}, func(ctx context.Context, task *runtime.Task) error {
+		{"complete", []string{"ffx2_work", "ff_complete_execution"}, func(ctx context.Context, task *runtime.Task) error {
 			return task.Complete(ctx, []byte("done"))
 		}, fabrictype.NodeSucceeded, false},
 		{"fail", []string{"ffx2_fail", "ff_fail_execution"}, func(ctx context.Context, task *runtime.Task) error {

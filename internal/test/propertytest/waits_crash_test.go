@@ -229,12 +229,15 @@ func TestBrokenConnectionFailsNoAttempt(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		require.Less(t, left, breaks, "the call was made")
+		d, err := run.Describe(ctx)
+		require.NoError(t, err)
+		require.EqualValues(t, 5, d.Budgets[0].Amount("tokens").Spent, "one for the node, two for each call of its function")
 		b.Settle(t)
 	}
 	fixture.OnServers(t, func(t *testing.T, kind testserver.Kind) {
 		for _, call := range []string{
 			"ffx2_read_inputs", "ffx2_record_step", "ff_list_waitpoint_hmac_kids", "HSETNX", "ffx2_open_waitpoint", "ffx2_use_budget",
-			"ffx2_suspend", "ffx2_read_journal",
+			"ffx2_count_usage", "ffx2_suspend", "ffx2_read_journal",
 		} {
 			t.Run(call, func(t *testing.T) { test(t, kind, call) })
 		}
@@ -297,6 +300,11 @@ func largeTalk(t *testing.T) *flow.Definition[int, int] {
 		}
 		if err := activity.ReportUsageOnce(ctx, "once", map[string]int64{"tokens": 1}); err != nil {
 			return 0, err
+		}
+		for range 2 {
+			if err := activity.ReportUsage(ctx, "tokens", 1); err != nil {
+				return 0, err
+			}
 		}
 		if _, err := activity.OpenWaitpoint(ctx, "w", 0); err != nil {
 			return 0, err

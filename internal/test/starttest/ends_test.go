@@ -186,6 +186,35 @@ func pending(t *testing.T, run *runtime.Run[int]) (result func() int) {
 	}
 }
 
+// A process that starts runs and ends them itself receives no message about them. All of its clients learn of the ends,
+// well before they would check the runs: with each that is missed, a wait takes five seconds.
+func TestEnds_OfOneProcess(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		const runs = 60
+		a := fixture.AddOne()
+		def, double := fixture.Single(t, a), fixture.ChainOf(t, a, 2)
+		b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Concurrency: 4})
+		resultOf(t, b, def, 0)
+		b.RunKeeperTasks(t) // the usual path needs partitions that have been checked
+		other := enginetest.NewClient(t, b.Engine)
+		spy, ctx := spyOnEnds(t, b), enginetest.Context(t)
+		for i := range runs {
+			id := fmt.Sprint("run-", i)
+			run, err := runtime.Start(ctx, b.Client, double, i, runtime.WithID(id))
+			require.NoError(t, err)
+			again, err := runtime.Attach(other.Run(double.Name(), id), double)
+			require.NoError(t, err)
+			first, second := pending(t, run), pending(t, again)
+			require.Equal(t, i+2, first())
+			require.Equal(t, i+2, second())
+		}
+		fixture.AwaitAll(ctx, t, fixture.StartAll(ctx, t, b.Client, def, runs))
+		require.Empty(t, spy.all())
+		b.Settle(t)
+	})
+}
+
 // Processes that have waited before receive no messages about the runs of others, and the starter receives one for each
 // of its runs.
 func TestEnds_ReachTheStarterAlone(t *testing.T) {

@@ -19,16 +19,18 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// The budget that all runs share, with the dimension that functions reserve and that which they spend.
+// The budget that all runs share, with the dimension that functions reserve, the one that counts once for a node, and the
+// one that counts each report.
 const (
 	budgetName = "ledger"
 	coins      = "coins"
 	coinsLimit = 5
 	spending   = "spent"
+	reporting  = "reported"
 )
 
 func ledger() flow.Option {
-	return flow.Budget(budgetName, flow.BudgetConfig{Hard: map[string]int64{coins: coinsLimit}, Counted: []string{spending}, PerFlow: true})
+	return flow.Budget(budgetName, flow.BudgetConfig{Hard: map[string]int64{coins: coinsLimit}, Counted: []string{spending, reporting}, PerFlow: true})
 }
 
 // A keeper returns the reservations of a killed worker after half a minute, which only a long storm waits for.
@@ -54,13 +56,16 @@ func (d *diary) hold(ctx context.Context, e entry, coinsNeeded int64, work func(
 	return errors.Join(err, r.Settle(ctx, 0))
 }
 
-// spend reports usage that counts once for a node, however often its function runs.
+// spend reports usage that counts once for a node, however often its function runs, and usage that counts each time.
 func (d *diary) spend(ctx context.Context, e entry, amount int64) error {
 	if amount == 0 {
 		return nil
 	}
 	e.What, e.Amount = spends, amount
 	d.note(e)
+	if err := activity.ReportUsage(ctx, reporting, amount); err != nil {
+		return err
+	}
 	if err := activity.ReportUsageOnce(ctx, "work", map[string]int64{spending: amount}); err != nil {
 		return err
 	}
@@ -73,12 +78,15 @@ func (d *diary) spend(ctx context.Context, e entry, amount int64) error {
 func (j *checker) settleLedger(ctx context.Context, s *storm) {
 	j.t.Helper()
 	asked, counted := make(map[string]int64), make(map[string]int64)
+	var reports, acknowledged int64
 	for _, e := range j.entries {
 		switch e.What {
 		case spends:
 			asked[e.Run+"/"+e.Node] = e.Amount
+			reports += e.Amount
 		case spent:
 			counted[e.Run+"/"+e.Node] = e.Amount
+			acknowledged += e.Amount
 		}
 	}
 	if len(asked) == 0 {
@@ -93,8 +101,12 @@ func (j *checker) settleLedger(ctx context.Context, s *storm) {
 	s.spent += got
 	assert.GreaterOrEqual(j.t, got, sum(counted), "acknowledged usage is in the budget")
 	assert.LessOrEqual(j.t, got, sum(asked), "nothing is in the budget twice")
+	got = state.Amount(reporting).Spent - s.reported
+	s.reported += got
+	assert.GreaterOrEqual(j.t, got, acknowledged, "acknowledged reports are in the budget")
+	assert.LessOrEqual(j.t, got, reports, "no report is in the budget twice")
 	assert.Zero(j.t, state.Amount(coins).Spent)
-	j.tallies["spent"], j.tallies["refused coins"] = int(got), state.Breaches
+	j.tallies["reported"], j.tallies["refused coins"] = int(got), state.Breaches
 }
 
 func sum(amounts map[string]int64) (total int64) {

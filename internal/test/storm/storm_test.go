@@ -52,6 +52,7 @@ type storm struct {
 	round     int           // of a soak
 	jumps     bool          // the engine's clock is set
 	spent     int64         // of the ledger, in earlier rounds
+	reported  int64
 	settled   time.Duration // how long the slowest round took to settle
 }
 

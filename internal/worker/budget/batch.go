@@ -16,11 +16,12 @@ import (
 // maxUses bounds the entries in one call to a budget.
 const maxUses = 64
 
-// Batcher sends the budget entries of a worker's activities. Entries of one budget share calls, in the
-// order in which they were made.
+// Batcher sends the usage of budgets by a worker's activities: reports in sums, where the budget has ample room, and
+// otherwise entries. Entries of one budget share calls, in the order in which they were made.
 type Batcher struct {
 	send  func(context.Context, enginerpc.UseBudgetCall) (enginerpc.UseBudgetReply, error)
 	batch batching.Batcher[useKey, enginerpc.UseBudgetCall, useResult]
+	sums  *adder
 	// OnBreach is called when an activity exceeds a limit of a budget; it may be nil.
 	OnBreach func(context.Context, fabrictype.BudgetBreach)
 }
@@ -45,10 +46,15 @@ type useResult struct {
 	err         error
 }
 
-func NewBatcher(
-	send func(context.Context, enginerpc.UseBudgetCall) (enginerpc.UseBudgetReply, error),
-) *Batcher {
-	b := &Batcher{send: send}
+// Calls are the functions of the engine that count usage; *enginerpc.Conn has them.
+type Calls interface {
+	UseBudget(context.Context, enginerpc.UseBudgetCall) (enginerpc.UseBudgetReply, error)
+	CountUsage(context.Context, enginerpc.CountUsageCall) (enginerpc.CountUsageReply, error)
+}
+
+// NewBatcher returns a batcher. together is set where one call may count in several partitions.
+func NewBatcher(calls Calls, together bool) *Batcher {
+	b := &Batcher{send: calls.UseBudget, sums: newAdder(calls.CountUsage, together)}
 	b.batch.Single = func(ctx context.Context, _ useKey, call enginerpc.UseBudgetCall) useResult {
 		return b.sendCalls(ctx, []enginerpc.UseBudgetCall{call})[0]
 	}

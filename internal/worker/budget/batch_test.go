@@ -15,6 +15,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 )
 
+// How long tests wait for a state of a batcher, and how often they read it.
+const eventually, tick = 5 * time.Minute, time.Millisecond
+
 // desk answers calls to budgets, each after the test has released it.
 type desk struct {
 	mu      sync.Mutex
@@ -23,7 +26,7 @@ type desk struct {
 	proceed chan error
 }
 
-func (d *desk) use(ctx context.Context, call enginerpc.UseBudgetCall) (enginerpc.UseBudgetReply, error) {
+func (d *desk) UseBudget(ctx context.Context, call enginerpc.UseBudgetCall) (enginerpc.UseBudgetReply, error) {
 	var ids []string
 	reply := enginerpc.UseBudgetReply{Told: true}
 	for i, e := range call.Entries {
@@ -44,6 +47,10 @@ func (d *desk) use(ctx context.Context, call enginerpc.UseBudgetCall) (enginerpc
 	}
 }
 
+func (d *desk) CountUsage(context.Context, enginerpc.CountUsageCall) (enginerpc.CountUsageReply, error) {
+	return enginerpc.CountUsageReply{}, errors.ErrUnsupported
+}
+
 func (d *desk) sent() [][]string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -56,14 +63,14 @@ func (b *Batcher) waitFor(t *testing.T, n int) {
 	require.Eventually(t, func() bool {
 		_, waiting := b.batch.Load()
 		return waiting == n
-	}, 5*time.Minute, time.Millisecond)
+	}, eventually, tick)
 }
 
 // Entries that are made while a call is in flight share the next call, in order, and each gets its own
 // result.
 func TestBudgetBatcherJoinsEntries(t *testing.T) {
 	d := &desk{came: make(chan int), proceed: make(chan error)}
-	b := NewBatcher(d.use)
+	b := NewBatcher(d, true)
 	type answer struct {
 		id     string
 		result useResult
@@ -123,7 +130,7 @@ func TestBudgetBatcherJoinsEntries(t *testing.T) {
 // A call ends when its last caller no longer waits, and the next calls are sent.
 func TestBudgetBatcherCallEndsWithItsLastCaller(t *testing.T) {
 	d := &desk{came: make(chan int), proceed: make(chan error)}
-	b := NewBatcher(d.use)
+	b := NewBatcher(d, true)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	call := enginerpc.UseBudgetCall{BudgetID: "b", Entries: []enginerpc.UseBudgetEntry{{ID: "x"}}}
 	lost := make(chan error, 1)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 
 	"github.com/flowfabric/flowfabric-go/activity"
@@ -25,43 +26,70 @@ func (u *Use) entryID(key string) string {
 	return fmt.Sprintf("%s/%d/%d", u.attempt.Claimed.ExecutionID, u.attempt.Claimed.LeaseEpoch, u.next())
 }
 
-// ReportAll counts amounts of several dimensions at once: amounts of one budget share calls.
-func (u *Use) ReportAll(ctx context.Context, usage []activitycontext.Usage, key string) error {
-	if len(usage) == 1 {
-		return u.report(ctx, usage[0].Dimension, usage[0].Amount, key)
-	}
-	// An unknown dimension fails before any is counted.
-	for _, x := range usage {
-		if _, err := u.budgetsWith(ctx, x.Dimension); err != nil {
+// ReportAll counts amounts that the function used of one or more dimensions, each in all budgets of the run that have
+// the dimension. With a key, they count once for all attempts of the execution. An unknown dimension fails before any
+// amount is counted.
+func (u *Use) ReportAll(ctx context.Context, amounts []activitycontext.Usage, key string) error {
+	var list []usage
+	for _, x := range amounts {
+		budgets, err := u.budgetsWith(ctx, x.Dimension)
+		if err != nil {
 			return err
 		}
+		if x.Amount > 0 && len(budgets) > 0 {
+			list = append(list, usage{x, budgets})
+		}
 	}
-	errs := make([]error, len(usage))
-	var reports sync.WaitGroup
-	for i, x := range usage {
-		reports.Go(func() { errs[i] = u.report(ctx, x.Dimension, x.Amount, key) })
+	return inParallel(len(list), func(i int) error { return u.report(ctx, list[i], key) })
+}
+
+// usage is an amount of a dimension, with the budgets in which it counts.
+type usage struct {
+	activitycontext.Usage
+	budgets []submit.StoredBudget
+}
+
+// report counts an amount in each of its budgets: in a sum of the worker if it has no key and the budget has ample
+// room, else as an entry.
+func (u *Use) report(ctx context.Context, x usage, key string) error {
+	done := make([]bool, len(x.budgets))
+	var failed error
+	if key == "" {
+		failed = inParallel(len(x.budgets), func(i int) (err error) {
+			done[i], err = u.addUp(ctx, &x.budgets[i], x.Usage)
+			done[i] = done[i] || err != nil
+			return err
+		})
+	} else {
+		key = x.Dimension + "/" + key
 	}
-	reports.Wait()
+	if !slices.Contains(done, false) {
+		return failed
+	}
+	entry := enginerpc.UseBudgetEntry{
+		Kind: "report", Dimension: x.Dimension, Amount: x.Amount, ID: u.entryID(key), Lasting: key != "",
+	}
+	errs := []error{failed}
+	for i := range x.budgets {
+		if !done[i] {
+			errs = append(errs, u.send(ctx, &x.budgets[i], entry))
+		}
+	}
 	return errors.Join(errs...)
 }
 
-// report counts an amount that the function used of a dimension. With a key, it counts once for all attempts of the
-// execution.
-func (u *Use) report(ctx context.Context, dimension string, n int64, key string) error {
-	budgets, err := u.budgetsWith(ctx, dimension)
-	if err != nil || n == 0 {
-		return err
+// inParallel calls a function for the numbers from 0 to n-1, and returns when all calls have returned, with their
+// errors joined.
+func inParallel(n int, do func(int) error) error {
+	if n == 1 {
+		return do(0)
 	}
-	if key != "" {
-		key = dimension + "/" + key
+	errs := make([]error, n)
+	var running sync.WaitGroup
+	for i := range n {
+		running.Go(func() { errs[i] = do(i) })
 	}
-	entry := enginerpc.UseBudgetEntry{
-		Kind: "report", Dimension: dimension, Amount: n, ID: u.entryID(key), Lasting: key != "",
-	}
-	var errs []error
-	for i := range budgets {
-		errs = append(errs, u.send(ctx, &budgets[i], entry))
-	}
+	running.Wait()
 	return errors.Join(errs...)
 }
 

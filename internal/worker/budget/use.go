@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
@@ -123,6 +124,20 @@ func (u *Use) dimensionsOf(ctx context.Context, b *submit.StoredBudget) ([]strin
 	return names, nil
 }
 
+// addUp counts an amount in a sum of the worker, and reports whether it is counted. If not, it has to be sent as an
+// entry.
+func (u *Use) addUp(ctx context.Context, b *submit.StoredBudget, x activitycontext.Usage) (counted bool, err error) {
+	p, err := u.attempt.Run.Core.Partitioning().BudgetPartition(b.ID)
+	if err != nil {
+		return false, err
+	}
+	of, ample := u.calls.sums.account(b, p, x.Dimension)
+	if !ample {
+		return false, nil
+	}
+	return u.calls.sums.do(ctx, addRequest{u.attempt, of, x.Amount})
+}
+
 // send sends one entry to a budget and performs the tasks that follow from it. It returns a *activity.BudgetError if
 // the engine refused the entry.
 func (u *Use) send(ctx context.Context, b *submit.StoredBudget, e enginerpc.UseBudgetEntry) error {
@@ -152,6 +167,10 @@ func (u *Use) send(ctx context.Context, b *submit.StoredBudget, e enginerpc.UseB
 		return useError(b, err)
 	}
 	use := used.use
+	if e.Kind == "report" && !e.Lasting {
+		of, _ := u.calls.sums.account(b, p, e.Dimension)
+		u.calls.sums.observe(of, e.Amount, use)
+	}
 	waits := use.Waits && (b.Effect == flowgraph.BlockNodes || !b.Declares())
 	if used.gateChanged || waits {
 		if err := u.publishGate(ctx, b, p, used, waits); err != nil {

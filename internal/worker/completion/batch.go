@@ -56,8 +56,8 @@ func NewBatcher(c *Completer, slots int) *Batcher {
 		return nil
 	}
 	b := &Batcher{completer: c, send: many.Work, together: c.Session.IsOneServer()}
-	b.batch.Single = func(_ context.Context, _ dispatch.LaneShard, one Request) Result {
-		return c.completeOne(one)
+	b.batch.Single = func(ctx context.Context, at dispatch.LaneShard, one Request) Result {
+		return b.completeMany(ctx, at, []Request{one})[0]
 	}
 	b.batch.Multi = b.completeMany
 	b.batch.MaxRequests = func(dispatch.LaneShard) int { return maxCompletions }
@@ -108,6 +108,10 @@ func (b *Batcher) completeMany(
 		mine := &results[i]
 		mine.handoff.SentAt = sentAt
 		code := enginerpc.Status(outcomes[i])
+		b.completer.passOnEnd(one, code)
+		if code == statusEnded {
+			code = enginerpc.StatusOK
+		}
 		switch {
 		case code != enginerpc.StatusOK && code != enginerpc.StatusAlreadySatisfied:
 			mine.refused = true
@@ -146,7 +150,8 @@ func (b *Batcher) sendUntilKnown(
 ) (reply enginerpc.WorkReply, sentAt time.Time, err error) {
 	slots := 0
 	call := enginerpc.WorkCall{
-		Partition: batch[0].lease.Shard.Partition, Completions: make([]enginerpc.WorkCompletion, len(batch)),
+		Partition: batch[0].lease.Shard.Partition, Origin: b.completer.Session.LocalOrigin(),
+		Completions: make([]enginerpc.WorkCompletion, len(batch)),
 	}
 	for i, one := range batch {
 		slots += one.slots

@@ -110,8 +110,11 @@ func (c *Completer) complete(l *lease.Lease, result []byte, slots int) Report {
 // tooLargeTogether returns the failure of an item of a map whose result makes the results of the items too large
 // together; nil for other errors.
 func tooLargeTogether(err error) error {
-	var refusal *enginecore.Error
-	if !errors.As(err, &refusal) || refusal.Code != errorcode.ResultsTooLarge {
+	if err == nil {
+		return nil
+	}
+	refusal, is := errors.AsType[*enginecore.Error](err)
+	if !is || refusal.Code != errorcode.ResultsTooLarge {
 		return nil
 	}
 	failure := fmt.Errorf(
@@ -134,9 +137,33 @@ func (c *Completer) completeOne(x Request) (done Result) {
 		sentAt := time.Now()
 		reply, err := c.Session.Backend.Complete(ctx, call)
 		done.handoff = handoffOf(reply.Executions, reply.Candidates, reply.More, reply.Remaining > 0, sentAt)
+		if err == nil {
+			c.passOnEnd(x, reply.Status)
+		}
 		return err
 	})
+	if done.err != nil {
+		c.passOnEnd(x, enginerpc.StatusAlreadySatisfied) // by a call before this one
+	}
 	return done
+}
+
+// statusEnded is the outcome of a completion that has ended its run.
+const statusEnded enginerpc.Status = "ended"
+
+// passOnEnd passes on the end of the run of a completion, as far as its outcome reports it: the reply to a call that
+// was repeated does not.
+func (c *Completer) passOnEnd(x Request, outcome enginerpc.Status) {
+	if outcome != statusEnded && outcome != enginerpc.StatusAlreadySatisfied {
+		return
+	}
+	for _, r := range c.Session.Ends.All() {
+		if outcome == statusEnded {
+			r.EndedHere(x.lease.Claimed.FlowID, x.result)
+		} else {
+			r.MayHaveEnded(x.lease.Claimed.FlowID)
+		}
+	}
 }
 
 // UntilKnown repeats a call while the engine is unavailable and the lease lasts. The context of each try ends

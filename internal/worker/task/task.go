@@ -9,6 +9,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
@@ -52,6 +53,9 @@ func (s *Services) NewTask(from dispatch.LaneShard, claimed *enginerpc.ClaimedEx
 
 // StartSpan starts the span of the attempt.
 func (t *Task) StartSpan() (context.Context, trace.Span) {
+	if !t.Run.Session.Telemetry.Traces() {
+		return t.Ctx, noop.Span{}
+	}
 	return t.Run.Session.Telemetry.Tracer.Start(t.Ctx, t.Services.spanName(t.Claimed.Kind),
 		t.Run.Session.Telemetry.Consumer, trace.WithAttributes(
 			attribute.String("flowfabric.flow", t.Claimed.FlowName),

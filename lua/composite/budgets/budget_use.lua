@@ -11,7 +11,8 @@
 
 -- Time (ms) for which a repeated entry is recognised: an entry that its lease identifies, and an entry that counts once for the
 -- whole execution.
-local MEMORY_MS, LASTING_MS = 3600000, 30 * 86400000
+budget_use.MEMORY_MS = 3600000
+local LASTING_MS = 30 * 86400000
 
 -- Reservations are checked when the lease may be over, but at the latest this long (ms) after they were made.
 local HELD_MS = 30000
@@ -203,7 +204,7 @@ end
 
 -- Remembers an entry by its id. Returns false when it was already remembered.
 local function remember(c, b, entry)
-  local memory = entry.lasting == '1' and LASTING_MS or MEMORY_MS
+  local memory = entry.lasting == '1' and LASTING_MS or budget_use.MEMORY_MS
   return redis.call('SET', key.budget_dedup(c, b.id .. '/' .. entry.id), '1', 'NX', 'PX', memory) and true or false
 end
 

@@ -3,6 +3,11 @@
 
 local ORIGIN_BYTES = #row.NO_ORIGIN
 
+-- The waiters in the header of a run that only the process with an origin waits for, and of one that no process waits for.
+function run_watch.alone(origin) return origin .. '\0' end
+
+run_watch.NOT_AWAITED = run_watch.alone(row.NO_ORIGIN)
+
 -- Bytes of the header before the mark that there are watchers.
 local BEFORE_WATCHED = run_head.WATCHED_AT - 1
 
@@ -39,6 +44,7 @@ end
 -- Announces the end of a run to the processes that wait for it. `waiters`: that part of its header, nil for a run that the call
 -- has loaded.
 function run_watch.ended(c, flow_id, outcome, result, waiters)
+  if waiters == run_watch.NOT_AWAITED then return end
   local origin, watched
   if waiters then
     origin, watched = struct.unpack(run_head.WAITERS, waiters)

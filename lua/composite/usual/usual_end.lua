@@ -120,10 +120,17 @@ local function count_open(run, bytes)
   return row.count_open(bytes, run.count)
 end
 
--- Ends the run whose last node has succeeded. `bytes`: its first bytes. Returns its event.
-local function close(here, run, bytes, node, result)
-  return '\n' .. graph.close_plain(here.c, run.id, run, graph_store.result(run.graph) == node.ordinal and result or nil,
-    string.sub(bytes, ORIGIN_AT, WATCHED_AT))
+-- Ends the run whose last node has succeeded. `bytes`: its first bytes. Returns its event, and the outcome of the completion: when
+-- nothing but the process of the worker waits for the run, and the result of the node is the run's result, the process learns of
+-- the end by the outcome.
+local function close(x, here, run, bytes, node, result)
+  local waiters, outcome = string.sub(bytes, ORIGIN_AT, WATCHED_AT), 'OK'
+  if graph_store.result(run.graph) ~= node.ordinal then
+    result = nil
+  elseif waiters == x.alone then
+    waiters, outcome = run_watch.NOT_AWAITED, 'ended'
+  end
+  return '\n' .. graph.close_plain(here.c, run.id, run, result, waiters), outcome
 end
 
 -- Returns the beginning of the header of a run that ends: when, its flags, and that no node is open.
@@ -167,7 +174,7 @@ local function write_one(x, here, run, node, successors, bytes, flags, open, don
   return event .. by
 end
 
--- Commits the result of a node if its end is of the usual kind. Reports whether it is.
+-- Commits the result of a node if its end is of the usual kind. Returns the outcome; false for another end.
 function usual_end.commit(x, execution_id, lease_id, result)
   local stem = string.sub(execution_id, 1, -5)
   local run = known.runs[stem]
@@ -220,7 +227,12 @@ function usual_end.commit(x, execution_id, lease_id, result)
     text = text .. write_one(x, here, run, node, successors, bytes, flags, open, done, stem, result)
   end
   if node.attempt_timeout then call.leave(here.c, 'ZREM', key.index_attempt_timeout(here.c), execution_id) end
-  if open == 1 then text = text .. close(here, run, bytes, node, result) end
+  local outcome = 'OK'
+  if open == 1 then
+    local over
+    over, outcome = close(x, here, run, bytes, node, result)
+    text = text .. over
+  end
   event_log.push(here.c, run.id, run.events_key, text)
-  return true
+  return outcome
 end

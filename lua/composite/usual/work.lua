@@ -4,7 +4,7 @@
 local MAX_COMPLETIONS = 64
 
 -- Positions of the first arguments, and their number for each completion: see ffx_work.
-local COMPLETIONS_AT, PER_COMPLETION = 12, 4
+local ORIGIN_AT, COMPLETIONS_AT, PER_COMPLETION = 12, 13, 4
 
 -- Commits a result by the general functions. Returns the outcome.
 local function commit_other(x, execution_id, lease_id, attempt, result)
@@ -23,11 +23,8 @@ local function commit_all(x, args, count)
   local outcomes, at = call.short_list(), COMPLETIONS_AT + 1
   for i = 1, count do
     local execution_id, lease_id, attempt, result = args[at], args[at + 1], args[at + 2], args[at + 3]
-    if attempt == '' and usual_end.commit(x, execution_id, lease_id, result) then
-      outcomes[i] = 'OK'
-    else
-      outcomes[i] = commit_other(x, execution_id, lease_id, attempt, result)
-    end
+    outcomes[i] = attempt == '' and usual_end.commit(x, execution_id, lease_id, result)
+      or commit_other(x, execution_id, lease_id, attempt, result)
     at = at + PER_COMPLETION
   end
   return outcomes
@@ -59,16 +56,19 @@ end
 --           empty for the first attempt under its first lease, whose id follows from the lease; otherwise it is the lease epoch
 --           and the attempt's id, with a blank between them. The outcomes are in the order of the completions, with blanks
 --           between them: OK, ALREADY_SATISFIED, or the code with which ffx_complete would have refused; a refused completion
---           does not affect the others. After a lost reply, send it again with `repeated`.
+--           does not affect the others. The outcome ended is OK, too: the completion has ended its run and is the result of the
+--           run, for which nothing but the process of `origin` waits, so that no message is sent. After a lost reply, send it
+--           again with `repeated`.
 -- @flags    derives positional
 -- @key      partition          ffx.partition
 -- @include  claim_request
+-- @arg      origin             text optional
 -- @group    completions        execution_id:any_execution_id lease_id:lease_id attempt:text result:bytes
 -- @reply    OK more:bool remaining:int outcomes:text executions:list(claimed_execution) candidates:list(candidate)
 -- @error    invalid_input message:text
 -- @error    invalid_capabilities reason:text
 function F.ffx_work(keys, args)
-  local request, err = claim_request.of(unpack(args, 1, COMPLETIONS_AT - 1))
+  local request, err = claim_request.of(unpack(args, 1, ORIGIN_AT - 1))
   if err then return err end
   local count = tonumber(args[COMPLETIONS_AT])
   if not count or count < 0 or count > MAX_COMPLETIONS or count % 1 ~= 0 or #args < COMPLETIONS_AT + count * PER_COMPLETION then
@@ -77,6 +77,7 @@ function F.ffx_work(keys, args)
   request.skip_abandoned = true
   local c = call.open(keys[1])
   local x = turn.new(c, request)
+  if is_set(args[ORIGIN_AT]) then x.alone = run_watch.alone(args[ORIGIN_AT]) end
   local outcomes = commit_all(x, args, count)
   local executions = x.leased
   if x.is_mixed or request.repeated or request.aside then
