@@ -89,12 +89,13 @@ const (
 	// ffx_watch_run, ffx_read_values, ffx_flow_failures, ffx_read_events, ffx_read_node_events,
 	// ffx_list_runs, ffx_move_start, ffx_cancel_flow, ffx_trim, ffx_link_child, ffx_await_child,
 	// ffx_child_ended, ffx_read_results, ffx_admit, ffx_verify_admissions, ffx_hold_places,
-	// ffx_set_quota, ffx_exchange, ffx_set_budget_gates, ffx_verify_budget_use, ffx_budget_done,
-	// ffx_use_budget, ffx_set_budget, ffx_write_schedule, ffx_read_schedule, ffx_delete_schedule,
-	// ffx_add_api_token, ffx_add_api_session, ffx_list_api_sessions, ffx_end_api_request, ffx_audit,
-	// ffx_read_audit, ffx_hold_failure_hook, ffx_report_worker, ffx_read_builds, ffx_count_members,
-	// ffx_reconcile_quotas, ffx_drop_admissions, ffx_reconcile_budgets, ffx_reconcile,
-	// ffx_reconcile_edges, ffx_check_keys, ffx_reconcile_siblings, ffx_tick, ffx_keep. Details: message.
+	// ffx_set_quota, ffx_exchange, ffx_set_budget_gates, ffx_verify_budget_use, ffx_count_usage,
+	// ffx_budget_done, ffx_use_budget, ffx_set_budget, ffx_write_schedule, ffx_read_schedule,
+	// ffx_delete_schedule, ffx_add_api_token, ffx_add_api_session, ffx_list_api_sessions,
+	// ffx_end_api_request, ffx_audit, ffx_read_audit, ffx_hold_failure_hook, ffx_report_worker,
+	// ffx_read_builds, ffx_count_members, ffx_reconcile_quotas, ffx_drop_admissions,
+	// ffx_reconcile_budgets, ffx_reconcile, ffx_reconcile_edges, ffx_check_keys, ffx_reconcile_siblings,
+	// ffx_tick, ffx_keep. Details: message.
 	InvalidInput enginecore.Code = "invalid_input"
 	// InvalidKeysMissingHMAC comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint,
 	// ff_suspend_execution, ff_create_pending_waitpoint, ffx_submit, ffx_suspend, ffx_open_waitpoint,

@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "370-26a35a1c6998a9d5"
+const build = "371-c02e5647faafe9e0"
