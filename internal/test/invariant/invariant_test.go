@@ -128,7 +128,7 @@ func setUp(
 	_, s.open = run(def, "open", 2)
 	<-begun
 	if !bench.Contract() {
-		s.graph = s.read(t, s.keys().FlowNodes(s.open.Partition, s.open.FlowID))[14:46]
+		s.graph = rowread.ReadRunHead([]byte(s.read(t, s.keys().FlowNodes(s.open.Partition, s.open.FlowID)))).Graph
 	}
 	return s
 }

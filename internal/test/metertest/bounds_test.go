@@ -13,7 +13,7 @@ var bounds = map[string]bound{
 	"WithID":              {3642, 4018},
 	"WithKey":             {8891, 9006},
 	"WithSignal":          {25219, 25336},
-	"a call":              {2073, 1301},
+	"a call":              {2205, 1329},
 	"any-of":              {7399, 7493},
 	"chain of ten":        {729, 824},
 	"chain, Finally":      {6412, 6477},
@@ -22,5 +22,5 @@ var bounds = map[string]bound{
 	"fails once":          {20942, 21748},
 	"priority, memo, tag": {2661, 2876},
 	"quorum":              {6921, 7009},
-	"single":              {2378, 2588},
+	"single":              {2282, 2502},
 }
