@@ -241,7 +241,7 @@ func (d *Deployment) Count(ctx context.Context) (Counts, error) {
 	return c, nil
 }
 
-// countRuns adds the runs of a partition, by its counts: those of the hour that the totals name are not in the totals.
+// countRuns adds the runs of a partition, by its counts: the counts of the hour that the totals name are not in them.
 func (d *Deployment) countRuns(ctx context.Context, p keyspace.Partition, c *Counts) error {
 	counts := d.keys.FfxRunCounts(p)
 	hour, err := d.client.Do(ctx, d.client.B().Hget().Key(counts).Field("hour").Build()).ToString()

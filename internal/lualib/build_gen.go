@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "371-c02e5647faafe9e0"
+const build = "372-e443f1d02752b664"

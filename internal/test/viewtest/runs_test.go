@@ -115,7 +115,7 @@ func newestFirst(runs []fabrictype.Run, q runtime.RunQuery) {
 	slices.SortFunc(runs, func(a, b fabrictype.Run) int { return cmp.Or(byTime(q)(a, b), cmp.Compare(b.FlowID, a.FlowID)) })
 }
 
-// byTime compares runs by the order of a query; those of one millisecond are equal.
+// byTime compares runs by the order of a query; runs of one millisecond are equal.
 func byTime(q runtime.RunQuery) func(a, b fabrictype.Run) int {
 	return func(a, b fabrictype.Run) int {
 		if q.Sort == "created" || q.Sort == "finished" {

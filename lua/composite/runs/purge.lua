@@ -221,7 +221,7 @@ function purge.remove_record(c, flow_id, flow_key, flow_name)
   if not flow_name then redis.call('SREM', key.index_flow_index(c), flow_id) end
 end
 
--- Removes the entries of removed runs from the lists, and what a partition without flows does not need. `lanes` belong to removed
+-- Removes the entries of removed runs from the lists, and the data that a partition without flows does not need. `lanes` belong to removed
 -- members.
 function purge.settle(c, lanes)
   run_holes.settle(c)

@@ -13,7 +13,7 @@ local ID_PARTS = '^(%x+)-(%x+)-(%x+)-(%x+)-(%x%x%x%x%x%x%x%x)'
 local LISTED_AT, LISTED_TO = '' .. run_head.LISTED_AT - 1, '' .. run_head.LISTED_AT + TIME_BYTES - 2
 local CLOSED_AT, CLOSED_TO = '' .. run_head.CLOSED_AT - 1, '' .. run_head.CLOSED_AT + TIME_BYTES - 2
 
--- The names of lists: of all runs, of those that are over, and what the name of a flow follows.
+-- The names of the list of all runs and of the list of runs that are over, and the beginning of the name of a flow's list.
 local ALL, OVER, OF_FLOW = 'all_runs', 'closed_flows', 'runs:'
 run_entries.ALL, run_entries.OVER, run_entries.OF_FLOW = ALL, OVER, OF_FLOW
 

@@ -1,5 +1,5 @@
 -- Removes holes from lists of runs (see run_entries), so that they take neither time nor memory. Most runs are purged in the order
--- in which they started and ended, so their entries are at the head of a list. Holes behind a run that stays are counted. When
+-- in which they started and ended, so their entries are at the head of a list. Holes after a run that stays are counted. When
 -- they outnumber the other entries, a keeper copies these in bounded steps to another list, which then takes the place of the
 -- first.
 
@@ -27,7 +27,7 @@ local function trim_heads(c, name, list_key)
   end
 end
 
--- Counts new holes of a list, less those that can be removed at once. After a start of the server, holes may be what is left of
+-- Counts new holes of a list, less those that can be removed at once. After a start of the server, holes may be left from
 -- submissions that were interrupted, so they stay until the keeper has seen them.
 local function count_holes(c, name, count)
   local list_key, noted = run_entries.key(c, name), key.ffx_run_lists(c)
@@ -88,7 +88,7 @@ local function next_list(c)
   return lists[1], 0
 end
 
--- Copies more entries of a list. A step that was logged in part is repeated: what the copy has already is not copied again.
+-- Copies more entries of a list. A step that was logged in part is repeated: entries that the copy has already are not copied again.
 local function copy(c, name, at)
   local hollow, copy_key, list_key = key.ffx_hollow_lists(c), key.ffx_compacted_list(c), run_entries.key(c, name)
   if at == 0 then

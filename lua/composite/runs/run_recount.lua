@@ -1,6 +1,6 @@
 -- Counts the runs of a partition again, and their nodes by lane (see lane_counts), a bounded number per call, while runs start,
 -- end and are purged. It counts their states at the beginning of the pass: the times of the entries in the lists of runs, which
--- only grow, show what was before. The difference from the counters at that moment is their error, regardless of later changes.
+-- only grow, show which were before. The difference from the counters at that moment is their error, regardless of later changes.
 --
 -- A pass visits the list of all runs, the oldest first. A run that is reopened or purged before the pass has reached it is
 -- counted then, with its earlier state.

@@ -62,7 +62,7 @@ local function has_text(run, text)
   return string.find(folded(run[RUN_ID]), text, 1, true) or string.find(folded(run[FLOW_NAME] or ''), text, 1, true)
 end
 
--- Reports whether a time (ms) is among those of the search.
+-- Reports whether a time (ms) is among the times of the search.
 local function is_at(q, at) return not (q.before and at > q.before or q.after and at < q.after) end
 
 -- Returns one run in the form of the reply, or nil when it is not wanted. `at` is the time of its entry in a list.
@@ -91,7 +91,7 @@ local function found(c, q, flow_id, at)
   return run
 end
 
--- Returns the rank after a place in a list. Entries of other partitions may have the same time: those of one time are ordered by
+-- Returns the rank after a place in a list. Entries of other partitions may have the same time: entries of one time are ordered by
 -- their ids.
 local function rank_behind(q)
   local at, oldest_first = q.behind_at, q.oldest_first
