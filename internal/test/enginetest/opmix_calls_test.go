@@ -172,10 +172,10 @@ func (x *opMix) keeperTask() {
 	}
 }
 
-// hurt removes the list of all runs, which reconciliation puts in order.
+// hurt removes the list of the runs of the flow, which reconciliation puts in order.
 func (x *opMix) hurt() {
 	client := x.e.Client()
-	require.NoError(x.t, client.Do(x.ctx, client.B().Del().Key(x.e.Keys().FfxAllRuns(x.p)).Build()).Error())
+	require.NoError(x.t, client.Do(x.ctx, client.B().Del().Key(x.e.Keys().FfxRuns(x.p, x.run.FlowName)).Build()).Error())
 }
 
 func (x *opMix) reconcile(limit int64) {
