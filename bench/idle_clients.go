@@ -15,7 +15,7 @@ import (
 // waited for before.
 var idleCounts = []int{0, 16, 64}
 
-const idleWaits = 300
+const idleWaits = 50
 
 // idleClients measures the cost that clients which have waited before, and wait for nothing now, add to the runs of
 // others. Each has connections of its own.
@@ -58,8 +58,8 @@ func idleClients(ctx context.Context, s settings) (figures []figure, err error) 
 	return figures, nil
 }
 
-// besideIdle measures the runs of a client while a number of others are idle. It also returns the CPU of the server for each
-// run (µs), 0 in this process.
+// besideIdle measures the runs of a client while a number of others are idle. It also returns the CPU of the server for
+// each run (µs), 0 in this process.
 func besideIdle(
 	ctx context.Context, s settings, l *runtime.Local, def *flow.Definition[int, int], count int,
 ) (figures []figure, cpu float64, err error) {
@@ -81,7 +81,8 @@ func besideIdle(
 	figures = []figure{{fmt.Sprintf("%d idle: flows", count), "1/s", runs / took.Seconds()}}
 	if cost := after.since(before); cost.calls > 0 {
 		cpu = float64(cost.cpu.Microseconds()) / runs
-		figures = append(figures, figure{fmt.Sprintf("%d idle: server CPU per run", count), "µs", cpu})
+		figures = append(figures, figure{fmt.Sprintf("%d idle: server CPU per run", count), "µs", cpu},
+			figure{fmt.Sprintf("%d idle: sent to clients per run", count), "bytes", float64(cost.output) / runs})
 	}
 	return figures, cpu, nil
 }

@@ -202,6 +202,9 @@ func (o *outside) link(ctx context.Context, p keyspace.Partition, up, down engin
 	return err
 }
 
+// outsideTimes is how often each way to start is measured.
+const outsideTimes = 100
+
 // rawIdle measures how soon an idle worker starts executions that another program creates call by call, outside of
 // runs.
 func rawIdle(ctx context.Context, s settings) (figures []figure, err error) {
@@ -212,7 +215,7 @@ func rawIdle(ctx context.Context, s settings) (figures []figure, err error) {
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
 	o.core = engine.ConnOf(l.Engine().Internal())
-	times := s.atMost(idleSignals)
+	times := s.atMost(outsideTimes)
 	for _, x := range []struct {
 		name string
 		once func(context.Context) (time.Duration, error)

@@ -22,6 +22,7 @@ type stats struct {
 	pings    int64         // among them, by which clients probe the server
 	cpu      time.Duration // of the server process
 	memory   int64         // used_memory (bytes)
+	output   int64         // sent to clients (bytes)
 }
 
 // serverStats reads INFO of all servers. An engine in this process has none.
@@ -61,6 +62,8 @@ func (s *stats) read(name, value string) {
 		s.commands += whole()
 	case name == "used_memory":
 		s.memory += whole()
+	case name == "total_net_output_bytes":
+		s.output += whole()
 	case name == "used_cpu_user", name == "used_cpu_sys":
 		seconds, _ := strconv.ParseFloat(value, 64)
 		s.cpu += time.Duration(seconds * float64(time.Second))
@@ -86,7 +89,7 @@ func (s stats) since(before stats) stats {
 	return stats{
 		pings: s.pings - before.pings,
 		calls: s.calls - before.calls, micros: s.micros - before.micros, commands: s.commands - before.commands,
-		cpu: s.cpu - before.cpu, memory: s.memory - before.memory,
+		cpu: s.cpu - before.cpu, memory: s.memory - before.memory, output: s.output - before.output,
 	}
 }
 
@@ -94,7 +97,7 @@ func (s stats) plus(more stats) stats {
 	return stats{
 		pings: s.pings + more.pings,
 		calls: s.calls + more.calls, micros: s.micros + more.micros, commands: s.commands + more.commands,
-		cpu: s.cpu + more.cpu, memory: s.memory + more.memory,
+		cpu: s.cpu + more.cpu, memory: s.memory + more.memory, output: s.output + more.output,
 	}
 }
 

@@ -303,7 +303,7 @@ func (c *shapeCost) measure(ctx context.Context, s settings, l *runtime.Local, s
 	if err != nil {
 		return err
 	}
-	for i := range s.warmUp() {
+	for i := 0; c.runs == 0 && i < s.warmUp(); i++ {
 		if err := run(i); err != nil {
 			return err
 		}

@@ -151,6 +151,10 @@ func backlog(ctx context.Context, s settings) (figures []figure, err error) {
 			})
 			return err
 		}
+		empty, err := serverStats(ctx, e)
+		if err != nil {
+			return err
+		}
 		if err := fill(smallBacklog + backlogClaims); err != nil {
 			return err
 		}
@@ -171,7 +175,7 @@ func backlog(ctx context.Context, s settings) (figures []figure, err error) {
 		figures = []figure{
 			{fmt.Sprintf("claim at %d", smallBacklog), "µs", few}, {fmt.Sprintf("claim at %d", s.backlog), "µs", many},
 			{"more", "%", 100 * (many/few - 1)}, {"submitted", "nodes/s", float64(s.backlog) / filled.Seconds()},
-			{"memory per waiting node", "B", float64(stored.memory) / float64(s.backlog)},
+			{"memory per waiting node", "B", float64(stored.since(empty).memory) / float64(s.backlog)},
 		}
 		return err
 	})
@@ -282,9 +286,9 @@ func idleProcesses(ctx context.Context, s settings) (figures []figure, err error
 		if err := do(); err != nil {
 			return err
 		}
-		for _, f := range alone {
+		for i, f := range alone {
 			if f.name == "server CPU" {
-				figures = append(figures, figure{"server CPU without them", f.unit, f.value})
+				figures = append(figures, figure{"server CPU that they add", f.unit, figures[i].value - f.value})
 			}
 		}
 		return nil

@@ -48,7 +48,9 @@ type Session struct {
 	// Origin is the name of the process in the engine: messages about the ends of runs go to the channel of that name.
 	Origin string
 	// Ends passes on the ends of runs that the workers of the session have ended.
-	Ends      Ends
+	Ends Ends
+	// Workers are the workers of the session that run.
+	Workers   LocalWorkers
 	Secrets   *keyring
 	Keep      flowgraph.Keep
 	Logger    *slog.Logger

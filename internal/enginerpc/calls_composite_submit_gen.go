@@ -29,7 +29,8 @@ type SubmitCall struct {
 	// Priority: optional.
 	Priority string
 	// Origin: optional.
-	Origin   string
+	Origin string
+	ClaimRequest
 	Tags     []SubmitTag
 	Runs     []SubmitRun
 	Limits   []SubmitLimit
@@ -159,10 +160,13 @@ type SubmitSkip struct {
 // SubmitReply is the answer to SubmitCall.
 type SubmitReply struct {
 	// Status is StatusOK.
-	Status   Status
-	Outcomes []SubmissionOutcome
-	More     bool
-	Signals  []SentSignal
+	Status     Status
+	Outcomes   []SubmissionOutcome
+	More       bool
+	Executions []ClaimedExecution
+	Candidates []Candidate
+	Remaining  int64
+	Signals    []SentSignal
 }
 
 // Submit runs ffx2_submit. Creates runs of one graph and makes their roots eligible. ffx_put_graph
@@ -207,7 +211,7 @@ func (SubmitCall) info() callInfo {
 }
 
 func (c SubmitCall) encode(w *wire) {
-	w.reserve(1, 23+2*len(c.Tags)+6*len(c.Runs)+4*len(c.Limits)+3*len(c.Budgets)+3*len(c.OwnTags)+3*len(c.Parents)+6*len(c.Fires)+2*len(c.Memos)+12*len(c.Signals)+12*len(c.Arrivals)+2*len(c.Forks)+2*len(c.Kept)+2*len(c.Skips))
+	w.reserve(1, 34+2*len(c.Tags)+6*len(c.Runs)+4*len(c.Limits)+3*len(c.Budgets)+3*len(c.OwnTags)+3*len(c.Parents)+6*len(c.Fires)+2*len(c.Memos)+12*len(c.Signals)+12*len(c.Arrivals)+2*len(c.Forks)+2*len(c.Kept)+2*len(c.Skips))
 	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Graph)
@@ -220,6 +224,7 @@ func (c SubmitCall) encode(w *wire) {
 	w.text(c.Retention)
 	w.text(c.Priority)
 	w.text(c.Origin)
+	c.ClaimRequest.encode(w)
 	w.int(int64(len(c.Tags)))
 	for i := range c.Tags {
 		x := &c.Tags[i]
@@ -339,6 +344,9 @@ func (SubmitCall) decode(r *fields) (out SubmitReply) {
 	case r.status == StatusOK:
 		out.Outcomes = list(r, "outcomes", decodeSubmissionOutcome)
 		out.More = boolValue(r, "more")
+		out.Executions = list(r, "executions", decodeClaimedExecution)
+		out.Candidates = list(r, "candidates", decodeCandidate)
+		out.Remaining = intValue[int64](r, "remaining")
 		if r.left() > 0 {
 			out.Signals = list(r, "signals", decodeSentSignal)
 		}

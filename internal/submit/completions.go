@@ -376,13 +376,21 @@ func (l *CompletionListener) deliver(id enginecore.FlowID, end RunCompletion) {
 func (l *CompletionListener) EndedHere(id enginecore.FlowID, result []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	waits := l.waiting[id]
+	if _, tracked := l.tracked[id]; !tracked && len(waits) == 0 {
+		return
+	}
+	if _, former := l.rerunning[id]; former {
+		return
+	}
 	end := RunCompletion{HasResult: len(result) > 0, Outcome: outcomeSuccess, Result: string(result)}
 	l.keep(id, end)
-	for _, w := range l.waiting[id] {
-		if !w.tracked {
-			end = RunCompletion{}
+	for _, w := range waits {
+		if w.tracked {
+			trySend(w.Completed, end)
+		} else {
+			trySend(w.Completed, RunCompletion{})
 		}
-		trySend(w.Completed, end)
 	}
 }
 

@@ -61,6 +61,30 @@ func TestTrackedCompletions(t *testing.T) {
 	l.handle("rerun reopened")
 	check("rerun", false, "unheard", "")
 
+	// The worker of the process has ended the run.
+	begin("here")
+	l.EndedHere("here", []byte("1"))
+	check("here", true, "success", "1")
+	begin("repeated")
+	l.MayHaveEnded("repeated")
+	check("repeated", false, "unheard", "")
+	begin("rerunning")
+	if _, err := l.BeginRerun(t.Context(), "rerunning"); err != nil {
+		t.Fatal(err)
+	}
+	l.EndedHere("rerunning", []byte("1"))
+	l.Untrack("rerunning")
+	check("rerunning", false, "unheard", "")
+	untracked, err := l.Wait(t.Context(), "untracked")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.EndedHere("untracked", []byte("1"))
+	if end := <-untracked.Completed; end != (RunCompletion{}) {
+		t.Errorf("a wait that queries the engine received %+v", end)
+	}
+	l.Release(untracked)
+
 	begin("running")
 	check("running", true, "unheard", "")
 

@@ -26,7 +26,8 @@ const (
 
 // starter submits runs to a backend that stores graphs. Runs of one flow and partition share calls.
 type starter struct {
-	store engine.Library
+	session *engine.Session
+	store   engine.Library
 	// ends receives the ends of the runs; nil if no process is to receive them.
 	ends  *CompletionListener
 	batch batching.Batcher[StartKey, *RunPlan, startResult]
@@ -77,7 +78,7 @@ func NewStarter(e *engine.Session, ends *CompletionListener) *starter {
 	if err != nil {
 		return nil
 	}
-	s := &starter{store: store, ends: ends}
+	s := &starter{session: e, store: store, ends: ends}
 	s.batch.Single = func(ctx context.Context, key StartKey, plan *RunPlan) startResult {
 		return s.Start(ctx, key, []*RunPlan{plan})[0]
 	}
@@ -109,7 +110,17 @@ func (s *starter) Start(ctx context.Context, key StartKey, plans []*RunPlan) []s
 	if s.ends != nil {
 		call.Origin = s.ends.Origin()
 	}
+	offer, offered := s.offer(key, plans)
+	if offered {
+		call.ClaimRequest = offer.Claim
+	}
+	sentAt := time.Now()
 	reply, err := s.Send(ctx, key, call)
+	if offered {
+		offer.Take(engine.Leased{
+			Executions: reply.Executions, Candidates: reply.Candidates, Remaining: reply.Remaining > 0,
+		}, sentAt, err)
+	}
 	if err == nil && len(reply.Outcomes) != len(plans) {
 		err = errors.New("the number of outcomes in the reply differs from the number of runs")
 	}
@@ -125,6 +136,16 @@ func (s *starter) Start(ctx context.Context, key StartKey, plans []*RunPlan) []s
 		}
 	}
 	return results
+}
+
+// offer returns the offer of a worker of this process to run the first nodes of runs. The call that starts them leases
+// the nodes then, so that they begin without another call. No worker makes one for runs that begin later.
+func (s *starter) offer(key StartKey, plans []*RunPlan) (engine.Offer, bool) {
+	first := &key.compiled.Nodes[0]
+	if len(first.Wait) > 0 || !key.startAt.IsZero() || plans[0].Arrival != nil {
+		return engine.Offer{}, false
+	}
+	return s.session.Workers.Offer(first.LaneID, first.Kind, key.partition, len(plans))
 }
 
 // maxPuts bounds how often a graph is stored for one start: it is removed with the last run of it.

@@ -158,8 +158,10 @@ func (r *Run) run(ctx context.Context) error {
 	if r.worker.handover != nil {
 		r.worker.handover.Begin(r)
 	}
+	withdraw := r.Session.Workers.Add(r)
 	r.dispatch(ctx)
 
+	withdraw()
 	r.queue.Close()
 	if r.worker.handover != nil {
 		r.worker.handover.Close()

@@ -137,28 +137,36 @@ func TestFunctions(t *testing.T) {
 	meter := new(luameter.Meter)
 	meter.CountFunctions()
 	r := newRig(t, w, meter)
-	r.cycle(large)
-	r.cycle(large)
-	before := meter.Functions()
-	r.cycle(large)
-	spent := meter.Functions()
+	spend := func(runs int) map[int]int64 {
+		r.cycle(runs)
+		r.cycle(runs)
+		before := meter.Functions()
+		r.cycle(runs)
+		spent := meter.Functions()
+		for line := range spent {
+			spent[line] -= before[line]
+		}
+		return spent
+	}
+	few, many := spend(small), spend(large)
 	var sum int64
-	for line := range spent {
-		spent[line] -= before[line]
-		sum += spent[line]
+	for _, n := range many {
+		sum += n
 	}
 	source := strings.Split(lualib.Source(), "\n")
 	var out strings.Builder
 	table := tabwriter.NewWriter(&out, 0, 4, 2, ' ', tabwriter.AlignRight)
 	per := float64(large * w.per)
-	for _, line := range slices.SortedFunc(maps.Keys(spent), func(a, b int) int { return cmp.Compare(spent[b], spent[a]) }) {
-		if spent[line] > 0 {
-			fmt.Fprintf(table, "%.1f\t%.1f %%\t%d \t%s\n", float64(spent[line])/per,
-				100*float64(spent[line])/float64(sum), line, strings.TrimSpace(source[max(line-1, 0)]))
+	for _, line := range slices.SortedFunc(maps.Keys(many), func(a, b int) int { return cmp.Compare(many[b], many[a]) }) {
+		if many[line] > 0 {
+			each := float64(many[line]-few[line]) / (large - small)
+			fmt.Fprintf(table, "%.1f\t%.1f %%\t%.0f\t%d \t%s\n", float64(many[line])/per, 100*float64(many[line])/float64(sum),
+				float64(few[line])-each*small, line, strings.TrimSpace(source[max(line-1, 0)]))
 		}
 	}
 	require.NoError(t, table.Flush())
-	t.Logf("%s, instructions of a run or node, line of the library:\n%s", w.name, out.String())
+	t.Logf("%s, instructions of a run or node, share, instructions whatever is in the calls, line of the library:\n%s",
+		w.name, out.String())
 }
 
 // bound limits the instructions of a workload.

@@ -239,6 +239,15 @@ local function send_signals(c, A, outcomes)
   return sent
 end
 
+-- Leases executions to the worker that sends the call. When runs existed before, an earlier try of the call may have leased some.
+local function claim_first(c, request, may_repeat)
+  request.skip_abandoned, request.repeated = true, may_repeat
+  row.flush()
+  row.forget()
+  event_log.write()
+  return claiming.claim(c, request), claiming.remaining(c, request)
+end
+
 -- @record    submission_outcome code:text what:text stored:text given:text
 -- @record    sent_signal code:text outcome:text signal_id:text first_outcome:text matched:bool answer_schema:text detail:text
 
@@ -279,6 +288,7 @@ end
 -- @arg      retention          csv optional
 -- @arg      priority           text optional
 -- @arg      origin             text optional
+-- @include  claim_request
 -- @group    tags               name:text value:text
 -- @group    runs               flow_id:flow_id run_id:text input_hash:text input:bytes trace_context:text fair_key:text
 -- @group    limits             run:int node:int text:text quota_policy_id:text
@@ -292,7 +302,7 @@ end
 -- @group    forks              run:int forked_from:text
 -- @group    kept               node:int result:bytes
 -- @group    skips              node:int reason:text
--- @reply    OK outcomes:list(submission_outcome) more:bool signals:list(sent_signal)?
+-- @reply    OK outcomes:list(submission_outcome) more:bool executions:list(claimed_execution) candidates:list(candidate) remaining:int signals:list(sent_signal)?
 -- @error    graph_unknown
 -- @error    flow_purging
 -- @error    flow_id_conflict what:text stored:text given:text
@@ -301,6 +311,8 @@ end
 -- @error    set:signing
 function F.ffx_submit(K, A)
   local n, err = parse(A)
+  local request
+  if not err and A.count ~= '0' then request, err = claim_request.parse(A) end
   if err then return err end
   local c = call.open(K.partition)
   if n.start_at and n.start_at <= c.now then n.start_at = nil end
@@ -318,6 +330,8 @@ function F.ffx_submit(K, A)
   if err then return err end
   for _, i in ipairs(again) do outcomes[i] = judge(c, A, n, A.runs[i]) end
   local sent = #A.signals > 0 and send_signals(c, A, outcomes) or nil
+  local executions, remaining = '', '0'
+  if request then executions, remaining = claim_first(c, request, #runs < #A.runs) end
   settle.run(c)
-  return reply.ok(outcomes, c.more and '1' or '0', sent)
+  return reply.ok(outcomes, c.more and '1' or '0', executions, request and request.candidates or '', remaining, sent)
 end

@@ -37,7 +37,8 @@ const maxEndProbes = 1024
 func (c *Flows) CheckEnd(ctx context.Context, p keyspace.Partition, id enginecore.FlowID) error {
 	over, err := c.IsOver(ctx, p, id)
 	if over {
-		c.Publish(ctx, c.Keys.ChannelDone(engine.SharedOrigin), enginerpc.DoneMessage{FlowID: id, Outcome: outcomeOver}.Text())
+		message := enginerpc.DoneMessage{FlowID: id, Outcome: outcomeOver}
+		c.Publish(ctx, c.Keys.ChannelDone(engine.SharedOrigin), message.Text())
 	}
 	return err
 }
