@@ -106,8 +106,8 @@ func (c *Signal) encode(w *wire) {
 	w.text(c.WaitpointToken)
 }
 
-// ClaimRequest holds arguments shared by ClaimGrantedCall, ClaimCall, CompleteCall, ContinueAsNewCall,
-// SkipCall, WorkCall, SuspendCall, AwaitChildCall, AdmitCall.
+// ClaimRequest holds arguments shared by SubmitCall, ClaimGrantedCall, ClaimCall, CompleteCall,
+// ContinueAsNewCall, SkipCall, WorkCall, SuspendCall, AwaitChildCall, AdmitCall.
 type ClaimRequest struct {
 	LaneID           enginecore.LaneID
 	WorkerID         enginecore.WorkerID

@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "372-e443f1d02752b664"
+const build = "373-bf0a4718bb3ae7e7"

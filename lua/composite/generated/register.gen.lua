@@ -153,10 +153,10 @@ local function ffx_submit_skips(args, at)
 end
 
 redis.register_function('ffx2_submit', function(keys, args)
-  if #keys < 1 or #args < 4 then return call.refuse(keys, 1, args, 4) end
+  if #keys < 1 or #args < 19 then return call.refuse(keys, 1, args, 19, 'count', 16, 'lease_ttl', 17) end
   call.begin(keys[1])
-  local tags_count = args[11]
-  local tags, at = group(args, 11, 2, ffx_submit_tags)
+  local tags_count = args[22]
+  local tags, at = group(args, 22, 2, ffx_submit_tags)
   local runs_count = args[at]
   local runs
   runs, at = group(args, at, 6, ffx_submit_runs)
@@ -204,6 +204,17 @@ redis.register_function('ffx2_submit', function(keys, args)
     retention = args[8],
     priority = args[9],
     origin = args[10],
+    lane_id = args[11],
+    worker_id = args[12],
+    worker_instance_id = args[13],
+    claim_id = args[14],
+    repeated = args[15],
+    count = args[16],
+    lease_ttl = args[17],
+    aside = args[18],
+    kinds = args[19],
+    capabilities = args[20],
+    rooms = args[21],
     tags = tags,
     tags_count = tags_count,
     runs = runs,
