@@ -45,7 +45,7 @@ func (c *costs) budgets() error {
 		err := measured(c, fmt.Sprintf("ffx_count_usage (%d sums)", n), func(i int) (enginerpc.CountUsageReply, error) {
 			call.Sums = nil
 			for j := range n {
-				call.Sums = append(call.Sums, enginerpc.CountUsageSum{
+				call.Sums = append(call.Sums, enginerpc.UsageSum{
 					Partition: int64(p.Index), BudgetID: id, Dimension: "calls", Amount: 7, Account: "bench/" + strconv.Itoa(j),
 					Serial: int64(i) + 1, Declares: true, Declared: use.Declared,
 				})

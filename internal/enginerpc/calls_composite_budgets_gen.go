@@ -204,27 +204,14 @@ func (VerifyBudgetUseCall) decode(r *fields) (out VerifyBudgetUseReply) {
 type CountUsageCall struct {
 	// Partition is where the call works; its tag is part of every key.
 	Partition keyspace.Partition
-	Sums      []CountUsageSum
-}
-
-// CountUsageSum is an element of CountUsageCall.Sums.
-type CountUsageSum struct {
-	Partition  int64
-	BudgetID   enginecore.BudgetID
-	Dimension  string
-	Amount     int64
-	Account    string
-	Serial     int64
-	Declares   bool
-	Declared   string
-	DeclaredAt int64
+	Sums      []UsageSum
 }
 
 // CountUsageReply is the answer to CountUsageCall.
 type CountUsageReply struct {
 	// Status is StatusOK.
 	Status  Status
-	Counted []bool
+	Counted string
 }
 
 // CountUsage runs ffx2_count_usage. Counts sums of usage, each of one dimension of a budget: in a
@@ -232,7 +219,8 @@ type CountUsageReply struct {
 // that a worker gives to the dimension, and its `serial`, which is larger than in all earlier sums of
 // the account. A sum is not counted when the budget does not exist, when it would reach a limit, when
 // a reset is due, or when it `declares` limits that are to replace the stored ones, see
-// ffx_use_budget. Its reports are then sent with that function.
+// ffx_use_budget. Its reports are then sent with that function. `counted` has a digit for each sum: 1
+// if it is counted, otherwise 0.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: errorcode.InvalidInput.
@@ -267,7 +255,7 @@ func (CountUsageCall) decode(r *fields) (out CountUsageReply) {
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:
-		out.Counted = listOf(r, "counted", boolValue)
+		out.Counted = textValue[string](r, "counted")
 	default:
 		r.unknownStatus()
 	}

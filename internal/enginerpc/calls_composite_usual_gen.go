@@ -17,6 +17,7 @@ type WorkCall struct {
 	// Origin: optional.
 	Origin      string
 	Completions []WorkCompletion
+	Sums        []UsageSum
 }
 
 // WorkCompletion is an element of WorkCall.Completions.
@@ -36,6 +37,7 @@ type WorkReply struct {
 	Outcomes   string
 	Executions []ClaimedExecution
 	Candidates []Candidate
+	Counted    string
 }
 
 // Work runs ffx2_work. Commits the results of several executions of one worker, as ffx_complete does
@@ -46,7 +48,8 @@ type WorkReply struct {
 // them: OK, ALREADY_SATISFIED, or the code with which ffx_complete would have refused; a refused
 // completion does not affect the others. The outcome ended is OK, too: the completion has ended its
 // run and is the result of the run, for which nothing but the process of `origin` waits, so that no
-// message is sent. After a lost reply, send it again with `repeated`.
+// message is sent. On such a server, the call also counts sums of usage first, see ffx_count_usage.
+// After a lost reply, send it again with `repeated`.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: errorcode.InvalidInput, enginecore.ErrInvalidCapabilities.
@@ -59,7 +62,7 @@ func (WorkCall) info() callInfo {
 }
 
 func (c WorkCall) encode(w *wire) {
-	w.reserve(1, 13+4*len(c.Completions))
+	w.reserve(1, 14+4*len(c.Completions)+9*len(c.Sums))
 	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	c.ClaimRequest.encode(w)
@@ -73,6 +76,19 @@ func (c WorkCall) encode(w *wire) {
 		w.text(x.Attempt)
 		w.bytes(x.Result)
 	}
+	w.int(int64(len(c.Sums)))
+	for i := range c.Sums {
+		x := &c.Sums[i]
+		w.int(x.Partition)
+		w.text(string(x.BudgetID))
+		w.text(x.Dimension)
+		w.int(x.Amount)
+		w.text(x.Account)
+		w.int(x.Serial)
+		w.bool(x.Declares)
+		w.text(x.Declared)
+		w.int(x.DeclaredAt)
+	}
 }
 
 func (WorkCall) decode(r *fields) (out WorkReply) {
@@ -84,6 +100,7 @@ func (WorkCall) decode(r *fields) (out WorkReply) {
 		out.Outcomes = textValue[string](r, "outcomes")
 		out.Executions = list(r, "executions", decodeClaimedExecution)
 		out.Candidates = list(r, "candidates", decodeCandidate)
+		out.Counted = textValue[string](r, "counted")
 	default:
 		r.unknownStatus()
 	}

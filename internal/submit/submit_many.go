@@ -3,6 +3,7 @@ package submit
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -62,6 +63,9 @@ func (s *Submitter) isFull(runs, bytes int, key StartKey) bool {
 	return s.Starts == nil || runs == s.Starts.batch.MaxRequests(key) || bytes > maxStartBytes
 }
 
+// mustExist reports whether a budget has to be created before a run that names it starts.
+func mustExist(b StoredBudget) bool { return !b.Declares() }
+
 // submitCall starts the runs of one call. Those that need more than a call are started one by one: after a purge of
 // their id, with budgets that must exist, or by a key.
 func (s *Submitter) submitCall(ctx context.Context, plans []*RunPlan, places []int, outcomes []Outcome) {
@@ -69,7 +73,7 @@ func (s *Submitter) submitCall(ctx context.Context, plans []*RunPlan, places []i
 	var at []int
 	for _, place := range places {
 		plan := plans[place]
-		if s.Starts == nil || plan.Compiled.waits || plan.Arrival != nil || len(plan.Budgets) > 0 {
+		if s.Starts == nil || plan.Compiled.waits || plan.Arrival != nil || slices.ContainsFunc(plan.Budgets, mustExist) {
 			outcomes[place].Existed, outcomes[place].Err = s.Submit(ctx, plan)
 			continue
 		}

@@ -68,8 +68,7 @@ func NewRun(base context.Context, w *Worker) *Run {
 				Session: w.session, Core: w.session.Core, Base: base, LeaseTTL: w.config.Lease,
 				Doubt: lease.Uncertainty{Woken: make(chan struct{}, 1)}, Overstays: &w.Counts.OverstayCounts,
 			},
-			Around: w.config.Invoke, Logs: w.config.Logs,
-			Budgets: budget.NewBatcher(w.session.Core, w.session.IsOneServer()),
+			Around: w.config.Invoke, Logs: w.config.Logs, Budgets: budget.NewBatcher(w.session.Core),
 		},
 		queue: dispatch.NewQueue(slots), peers: dispatch.NewPeerSet(w.Instance),
 		request: enginerpc.ClaimRequest{
@@ -89,7 +88,7 @@ func NewRun(base context.Context, w *Worker) *Run {
 		Session: r.Session, Base: base, Instance: w.Instance, ClaimRequest: r.claimRequest,
 		MarkUncertain: r.Doubt.Mark,
 	}
-	r.Completer.Batch = completion.NewBatcher(r.Completer, w.config.Slots)
+	r.Completer.Batch = completion.NewBatcher(r.Completer, w.config.Slots, r.Budgets.Adder)
 	return r
 }
 

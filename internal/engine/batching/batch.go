@@ -38,6 +38,9 @@ type Batcher[K comparable, Req, Res any] struct {
 	// the total is not bounded.
 	Size     func(*Req) int
 	MaxBytes int
+	// IsPassenger reports whether a request goes along with the next call, whatever is in it: it causes no second call in
+	// parallel, and a call has up to MaxRequests of them in addition. Without IsPassenger no request does.
+	IsPassenger func(*Req) bool
 	// Overflow is the number of waiting requests from which on a second call is sent in parallel to the one in flight;
 	// 0 means never.
 	Overflow int
@@ -103,7 +106,7 @@ func (b *Batcher[K, Req, Res]) gather(
 		enough = min(enough, b.Overflow)
 	}
 	for range maxYields {
-		if max(len(batch), 1) >= enough {
+		if max(b.count(batch), 1) >= enough {
 			break
 		}
 		goruntime.Gosched()
@@ -148,37 +151,58 @@ func (b *Batcher[K, Req, Res]) takeOthers(
 	if len(line.waiting) == 0 {
 		return nil
 	}
-	count, bytes := 1, 0
 	if batch == nil {
-		bytes = b.sizeOf(mine)
-	} else {
-		count = len(batch)
-	}
-	for _, entry := range batch {
-		bytes += b.sizeOf(entry)
+		batch = []*batchEntry[Req, Res]{mine}
 	}
 	var others []*batchEntry[Req, Res]
-	others, line.waiting = b.split(key, line.waiting, count, bytes)
+	others, line.waiting = b.split(key, line.waiting, batch)
 	b.lines[key] = line
 	return others
 }
 
-// split divides the waiting requests into those that share a call with `count` others of `bytes` bytes, and the rest.
-// The caller holds the lock.
+// split divides the waiting requests into those that share a call with a batch, and the rest. The caller holds the
+// lock.
 func (b *Batcher[K, Req, Res]) split(
-	key K, waiting []*batchEntry[Req, Res], count, bytes int,
+	key K, waiting, batch []*batchEntry[Req, Res],
 ) (taken, rest []*batchEntry[Req, Res]) {
-	room := b.MaxRequests(key) - count
+	most, count, bytes := b.MaxRequests(key), b.count(batch), 0
+	passengers := len(batch) - count
+	for _, entry := range batch {
+		bytes += b.sizeOf(entry)
+	}
 	n := 0
-	for n < min(room, len(waiting)) {
+	for n < len(waiting) {
+		of := &count
+		if b.isPassenger(waiting[n]) {
+			of = &passengers
+		}
 		bytes += b.sizeOf(waiting[n])
-		if b.Size != nil && bytes > b.MaxBytes && (n > 0 || count > 0) {
+		if *of >= most || b.Size != nil && bytes > b.MaxBytes && n+len(batch) > 0 {
 			break
 		}
 		waiting[n].taken = true
+		*of++
 		n++
 	}
 	return waiting[:n:n], waiting[n:]
+}
+
+func (b *Batcher[K, Req, Res]) isPassenger(entry *batchEntry[Req, Res]) bool {
+	return b.IsPassenger != nil && b.IsPassenger(&entry.req)
+}
+
+// count returns how many requests are not passengers.
+func (b *Batcher[K, Req, Res]) count(entries []*batchEntry[Req, Res]) int {
+	if b.IsPassenger == nil {
+		return len(entries)
+	}
+	n := 0
+	for _, entry := range entries {
+		if !b.isPassenger(entry) {
+			n++
+		}
+	}
+	return n
 }
 
 func (b *Batcher[K, Req, Res]) sizeOf(entry *batchEntry[Req, Res]) int {
@@ -191,12 +215,12 @@ func (b *Batcher[K, Req, Res]) sizeOf(entry *batchEntry[Req, Res]) int {
 // flush lets waiting requests go when no call is in flight, or when enough of them wait for another call. It needs the
 // lock.
 func (b *Batcher[K, Req, Res]) flush(key K, line batchLine[Req, Res]) batchLine[Req, Res] {
-	enough := b.Overflow > 0 && len(line.waiting) >= b.Overflow && line.inFlight < maxBatchesInFlight
+	enough := b.Overflow > 0 && line.inFlight < maxBatchesInFlight && b.count(line.waiting) >= b.Overflow
 	if len(line.waiting) == 0 || line.inFlight > 0 && !enough {
 		return line
 	}
 	var batch []*batchEntry[Req, Res]
-	batch, line.waiting = b.split(key, line.waiting, 0, 0)
+	batch, line.waiting = b.split(key, line.waiting, nil)
 	line.inFlight++
 	batch[0].mailbox <- batchDelivery[Req, Res]{batch: batch}
 	return line

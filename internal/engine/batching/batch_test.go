@@ -256,6 +256,29 @@ func TestBatcherCallEndsWithItsLastCaller(t *testing.T) {
 	})
 }
 
+// Passengers cause no second call, and go with the next one in addition to its other requests.
+func TestBatcherPassengers(t *testing.T) {
+	bothContexts(t, func(t *testing.T, ctx context.Context) {
+		b := newBatchBench(2, 1<<20, 2)
+		b.IsPassenger = func(one *int) bool { return *one > 100 }
+		b.start(ctx, 1)
+		require.Equal(t, []int{1}, b.next())
+		results := b.start(ctx, 101, 2, 102)
+		require.Nil(t, b.next())
+		b.start(ctx, 3)
+		require.Equal(t, []int{101, 2, 102, 3}, b.next(), "two requests justify a second call")
+		b.start(ctx, 103, 104, 105)
+		b.end()
+		b.end()
+		require.Equal(t, batchResult{-101, nil}, <-results[0])
+		require.Equal(t, []int{103, 104}, b.next())
+		b.end()
+		require.Equal(t, []int{105}, b.next())
+		b.end()
+		b.requireIdle(t)
+	})
+}
+
 // Each of many concurrent goroutines receives the result of its own request, also while other callers give up.
 func TestBatcherUnderLoad(t *testing.T) {
 	t.Parallel()

@@ -39,18 +39,18 @@ func newSumming(t *testing.T, core *enginerpc.Conn, change func(*enginerpc.UseBu
 	return &summing{t, core, call}
 }
 
-func (x *summing) sum(serial, amount int64) enginerpc.CountUsageSum {
-	return enginerpc.CountUsageSum{
+func (x *summing) sum(serial, amount int64) enginerpc.UsageSum {
+	return enginerpc.UsageSum{
 		Partition: int64(x.call.Partition.Index), BudgetID: x.call.BudgetID, Dimension: "tokens", Amount: amount, Account: "a", Serial: serial,
 		Declares: true, Declared: "1", DeclaredAt: x.call.DeclaredAt,
 	}
 }
 
-func (x *summing) count(sum enginerpc.CountUsageSum) bool {
+func (x *summing) count(sum enginerpc.UsageSum) bool {
 	x.t.Helper()
-	reply, err := x.core.CountUsage(x.t.Context(), enginerpc.CountUsageCall{Partition: x.call.Partition, Sums: []enginerpc.CountUsageSum{sum}})
+	reply, err := x.core.CountUsage(x.t.Context(), enginerpc.CountUsageCall{Partition: x.call.Partition, Sums: []enginerpc.UsageSum{sum}})
 	require.NoError(x.t, err)
-	return reply.Counted[0]
+	return reply.Counted == "1"
 }
 
 func (x *summing) spent() int64 {

@@ -107,6 +107,11 @@ var mayImport = map[string][]string{
 		"activity", "internal/activityspec", "enginecore", "flow", "internal/activitycontext", "internal/admission", "internal/engine/batching",
 		"internal/engine/observe", "internal/engine/retry",
 		"internal/enginerpc", "internal/flowgraph", "internal/submit", "internal/worker/attempt",
+		"internal/worker/usage",
+	},
+	"internal/worker/usage": {
+		"enginecore", "internal/engine/batching", "internal/engine/retry", "internal/enginerpc", "internal/keyspace",
+		"internal/submit", "internal/worker/lease",
 	},
 	"internal/worker/child": {
 		"internal/keyspace", "internal/errorcode",
@@ -120,6 +125,7 @@ var mayImport = map[string][]string{
 		"activity", "enginecore", "internal/activitycontext", "internal/activityspec", "internal/dispatch",
 		"internal/engine", "internal/engine/batching", "internal/engine/observe", "internal/engine/retry",
 		"internal/enginerpc", "internal/recordtext", "internal/submit", "internal/worker/lease",
+		"internal/worker/usage",
 	},
 	"internal/worker/held": {
 		"activity", "enginecore", "internal/activitycontext", "internal/activityspec", "internal/admission",

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginelink"
@@ -22,6 +23,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/lualib"
 	"github.com/flowfabric/flowfabric-go/internal/luameter"
+	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -50,6 +52,7 @@ type rig struct {
 	def    *flow.Definition[string, string]
 	names  int // counts ids and keys
 	claims int
+	sent   int    // calls with sums of usage
 	origin string // the run that forks are of
 	held   []enginerpc.ClaimedExecution
 	open   map[string]int // how many ends each run has before it
@@ -194,6 +197,9 @@ func (r *rig) exchange(slots int) {
 				Attempt: enginerpc.AttemptText(x.LeaseID, x.LeaseEpoch, x.AttemptID), Result: result,
 			})
 		}
+		if r.work.uses {
+			call.Sums = r.sums(len(group))
+		}
 		reply, err := r.core.Work(r.ctx, call)
 		require.NoError(r.t, err)
 		for _, outcome := range strings.Fields(reply.Outcomes) {
@@ -206,6 +212,26 @@ func (r *rig) exchange(slots int) {
 			delete(r.open, x.RunID)
 		}
 	}
+}
+
+// sums are the sums of some reports to the budget of the runs, which the first call creates.
+func (r *rig) sums(reports int) []enginerpc.UsageSum {
+	id := submit.BudgetID(engine.DefaultNamespace, fabrictype.BudgetName{Name: budgetName, Flow: r.def.Name()})
+	p, err := r.core.Partitioning().BudgetPartition(id)
+	require.NoError(r.t, err)
+	if r.sent++; r.sent == 1 {
+		_, err := r.core.UseBudget(r.ctx, enginerpc.UseBudgetCall{
+			Partition: p, BudgetID: id, Declares: true, Dims: []enginerpc.UseBudgetDim{{Name: "calls", Hard: budgetLimit}},
+			BudgetDeclaration: enginerpc.BudgetDeclaration{
+				Name: budgetName, ScopeType: "flow", ScopeID: r.def.Name(), Effect: "block", Declared: "block 0 calls",
+			},
+		})
+		require.NoError(r.t, err)
+	}
+	return []enginerpc.UsageSum{{
+		Partition: int64(p.Index), BudgetID: id, Dimension: "calls", Amount: int64(reports), Account: "account", Serial: int64(r.sent),
+		Declares: true, Declared: "block 0 calls",
+	}}
 }
 
 // maxCompletions is how many completions a worker sends with one call.

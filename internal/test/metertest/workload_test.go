@@ -51,6 +51,8 @@ type workload struct {
 	start func(r *rig) (string, error)
 	// fails reports whether the attempt fails, drops whether the worker has no end to report.
 	fails, drops func(x enginerpc.ClaimedExecution) bool
+	// uses is set if each node reports to the budget.
+	uses bool
 	// of is the workload whose costs this one is compared with.
 	of string
 }
@@ -142,6 +144,16 @@ func failsFirst(x enginerpc.ClaimedExecution) bool {
 	return x.Kind == "meter.again" && x.RetryCount == 0
 }
 
+// budgeted is a large budget of the flow, which blocks nodes when it is used up.
+var budgeted = []flow.Option{flow.Budget(budgetName, flow.BudgetConfig{
+	Hard: map[string]int64{"calls": budgetLimit}, PerFlow: true, OnExceeded: flow.BlockNodes,
+})}
+
+const (
+	budgetName  = "meter"
+	budgetLimit = 1 << 40
+)
+
 func anyID(r *rig) string { return r.name(func(string) bool { return true }) }
 
 func delayed(r *rig) []runtime.StartOption {
@@ -207,6 +219,9 @@ var workloads = []workload{
 	{name: "StartToClose", of: single, per: 1, ends: 1, isLine: true, build: line(1, activity.StartToClose(time.Minute))},
 	{name: "HeartbeatTimeout", of: single, per: 1, ends: 1, isLine: true, build: line(1, activity.HeartbeatTimeout(time.Minute))},
 	{name: "Deadline", of: single, per: 1, ends: 1, isLine: true, build: lineWith(1, []flow.Option{flow.Deadline(time.Hour)})},
+	{name: "budget", of: single, per: 1, ends: 1, isLine: true, build: lineWith(1, budgeted)},
+	{name: "used budget", of: single, per: 1, ends: 1, isLine: true, build: lineWith(1, budgeted), uses: true},
+	{name: "chain, used budget", of: chain, per: chainNodes, ends: chainNodes, isLine: true, build: lineWith(chainNodes, budgeted), uses: true},
 	{name: "Retention", of: single, per: 1, ends: 1, isLine: true, build: lineWith(1, []flow.Option{flow.Retention(time.Hour)})},
 	{name: "priority, memo, tag", of: single, per: 1, ends: 1, isLine: true, build: line(1), options: func(*rig) []runtime.StartOption {
 		return []runtime.StartOption{runtime.WithPriority(5), runtime.WithMemo("memo"), runtime.WithTag("customer.id", "7")}

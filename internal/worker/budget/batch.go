@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/worker/usage"
 )
 
 // maxUses bounds the entries in one call to a budget.
@@ -21,7 +22,8 @@ const maxUses = 64
 type Batcher struct {
 	send  func(context.Context, enginerpc.UseBudgetCall) (enginerpc.UseBudgetReply, error)
 	batch batching.Batcher[useKey, enginerpc.UseBudgetCall, useResult]
-	sums  *adder
+	// Adder adds up reports.
+	Adder *usage.Adder
 	// OnBreach is called when an activity exceeds a limit of a budget; it may be nil.
 	OnBreach func(context.Context, fabrictype.BudgetBreach)
 }
@@ -52,9 +54,9 @@ type Calls interface {
 	CountUsage(context.Context, enginerpc.CountUsageCall) (enginerpc.CountUsageReply, error)
 }
 
-// NewBatcher returns a batcher. together is set where one call may count in several partitions.
-func NewBatcher(calls Calls, together bool) *Batcher {
-	b := &Batcher{send: calls.UseBudget, sums: newAdder(calls.CountUsage, together)}
+// NewBatcher returns a batcher that makes calls of its own.
+func NewBatcher(calls Calls) *Batcher {
+	b := &Batcher{send: calls.UseBudget, Adder: usage.NewAdder(calls.CountUsage)}
 	b.batch.Single = func(ctx context.Context, _ useKey, call enginerpc.UseBudgetCall) useResult {
 		return b.sendCalls(ctx, []enginerpc.UseBudgetCall{call})[0]
 	}

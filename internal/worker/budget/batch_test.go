@@ -15,9 +15,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 )
 
-// How long tests wait for a state of a batcher, and how often they read it.
-const eventually, tick = 5 * time.Minute, time.Millisecond
-
 // desk answers calls to budgets, each after the test has released it.
 type desk struct {
 	mu      sync.Mutex
@@ -63,14 +60,14 @@ func (b *Batcher) waitFor(t *testing.T, n int) {
 	require.Eventually(t, func() bool {
 		_, waiting := b.batch.Load()
 		return waiting == n
-	}, eventually, tick)
+	}, 5*time.Minute, time.Millisecond)
 }
 
 // Entries that are made while a call is in flight share the next call, in order, and each gets its own
 // result.
 func TestBudgetBatcherJoinsEntries(t *testing.T) {
 	d := &desk{came: make(chan int), proceed: make(chan error)}
-	b := NewBatcher(d, true)
+	b := NewBatcher(d)
 	type answer struct {
 		id     string
 		result useResult
@@ -130,7 +127,7 @@ func TestBudgetBatcherJoinsEntries(t *testing.T) {
 // A call ends when its last caller no longer waits, and the next calls are sent.
 func TestBudgetBatcherCallEndsWithItsLastCaller(t *testing.T) {
 	d := &desk{came: make(chan int), proceed: make(chan error)}
-	b := NewBatcher(d, true)
+	b := NewBatcher(d)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	call := enginerpc.UseBudgetCall{BudgetID: "b", Entries: []enginerpc.UseBudgetEntry{{ID: "x"}}}
 	lost := make(chan error, 1)

@@ -30,28 +30,28 @@ func (u *Use) entryID(key string) string {
 // the dimension. With a key, they count once for all attempts of the execution. An unknown dimension fails before any
 // amount is counted.
 func (u *Use) ReportAll(ctx context.Context, amounts []activitycontext.Usage, key string) error {
-	var list []usage
+	var list []amount
 	for _, x := range amounts {
 		budgets, err := u.budgetsWith(ctx, x.Dimension)
 		if err != nil {
 			return err
 		}
 		if x.Amount > 0 && len(budgets) > 0 {
-			list = append(list, usage{x, budgets})
+			list = append(list, amount{x, budgets})
 		}
 	}
 	return inParallel(len(list), func(i int) error { return u.report(ctx, list[i], key) })
 }
 
-// usage is an amount of a dimension, with the budgets in which it counts.
-type usage struct {
+// amount is an amount of a dimension, with the budgets in which it counts.
+type amount struct {
 	activitycontext.Usage
 	budgets []submit.StoredBudget
 }
 
 // report counts an amount in each of its budgets: in a sum of the worker if it has no key and the budget has ample
 // room, else as an entry.
-func (u *Use) report(ctx context.Context, x usage, key string) error {
+func (u *Use) report(ctx context.Context, x amount, key string) error {
 	done := make([]bool, len(x.budgets))
 	var failed error
 	if key == "" {

@@ -25,6 +25,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/worker/attempt"
+	"github.com/flowfabric/flowfabric-go/internal/worker/usage"
 )
 
 // Use is the state of an attempt's use of budgets. mu guards the fields after it.
@@ -131,11 +132,18 @@ func (u *Use) addUp(ctx context.Context, b *submit.StoredBudget, x activityconte
 	if err != nil {
 		return false, err
 	}
-	of, ample := u.calls.sums.account(b, p, x.Dimension)
+	of, ample := u.calls.Adder.Account(b, p, x.Dimension)
 	if !ample {
 		return false, nil
 	}
-	return u.calls.sums.do(ctx, addRequest{u.attempt, of, x.Amount})
+	if over := context.Cause(u.attempt.Run.Base); over != nil {
+		return false, over // the run has returned before the function
+	}
+	counted, err = u.calls.Adder.Add(ctx, usage.Report{Lease: &u.attempt.Lease, Account: of, Amount: x.Amount})
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return counted, err
 }
 
 // send sends one entry to a budget and performs the tasks that follow from it. It returns a *activity.BudgetError if
@@ -168,8 +176,8 @@ func (u *Use) send(ctx context.Context, b *submit.StoredBudget, e enginerpc.UseB
 	}
 	use := used.use
 	if e.Kind == "report" && !e.Lasting {
-		of, _ := u.calls.sums.account(b, p, e.Dimension)
-		u.calls.sums.observe(of, e.Amount, use)
+		of, _ := u.calls.Adder.Account(b, p, e.Dimension)
+		u.calls.Adder.Observe(of, e.Amount, use)
 	}
 	waits := use.Waits && (b.Effect == flowgraph.BlockNodes || !b.Declares())
 	if used.gateChanged || waits {

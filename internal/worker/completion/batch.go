@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
+	"github.com/flowfabric/flowfabric-go/internal/worker/usage"
 )
 
 const (
@@ -23,24 +24,28 @@ const (
 
 // Batcher commits results of one lane with one call: in a cluster the results of one partition, and on one server the
 // results of any partitions. When enough of them wait, it sends a second call while the first is in flight: the server
-// processes one while the worker starts the executions that the other call leased.
+// processes one while the worker starts the executions that the other call leased. On one server, the calls also count
+// the usage of budgets.
 type Batcher struct {
 	completer *Completer
+	usage     *usage.Adder
 	send      func(context.Context, enginerpc.WorkCall) (enginerpc.WorkReply, error)
 	batch     batching.Batcher[dispatch.LaneShard, Request, Result]
 	// together is set where a call may commit results of several partitions. The keys of batch have partition 0 then.
 	together bool
 }
 
-// Request is one result to commit, with the number of executions requested in exchange (0 or 1).
+// Request is one result to commit, with the number of executions requested in exchange (0 or 1), or a report to count.
 type Request struct {
 	lease  *lease.Lease
 	result []byte
 	slots  int
+	report *usage.Report
 }
 
-// Result is the result of one completion.
+// Result is the result of one request.
 type Result struct {
+	counted bool // of a report
 	handoff Handoff
 	err     error
 	// refused is set if the call with several completions did not commit this one, so that it has to be sent
@@ -48,21 +53,25 @@ type Result struct {
 	refused bool
 }
 
-// NewBatcher returns a batcher for a worker with a number of slots; nil if the engine has no call
-// for several completions.
-func NewBatcher(c *Completer, slots int) *Batcher {
+// NewBatcher returns a batcher for a worker with a number of slots; nil if the engine has no call for several
+// completions. On one server, the calls take along the reports to the adder.
+func NewBatcher(c *Completer, slots int, adder *usage.Adder) *Batcher {
 	many, err := c.Session.Library("joined completions")
 	if err != nil {
 		return nil
 	}
-	b := &Batcher{completer: c, send: many.Work, together: c.Session.IsOneServer()}
+	b := &Batcher{completer: c, send: many.Work, together: c.Session.IsOneServer(), usage: adder}
 	b.batch.Single = func(ctx context.Context, at dispatch.LaneShard, one Request) Result {
-		return b.completeMany(ctx, at, []Request{one})[0]
+		return b.work(ctx, at, []Request{one})[0]
 	}
-	b.batch.Multi = b.completeMany
+	b.batch.Multi = b.work
+	if b.together {
+		adder.Ride = b.count
+	}
 	b.batch.MaxRequests = func(dispatch.LaneShard) int { return maxCompletions }
 	b.batch.Size, b.batch.MaxBytes = func(one *Request) int { return len(one.result) }, maxCompletionBytes
 	b.batch.Overflow = completionOverflow(slots)
+	b.batch.IsPassenger = func(one *Request) bool { return one.report != nil }
 	return b
 }
 
@@ -84,12 +93,70 @@ func (b *Batcher) do(ctx context.Context, one Request) Result {
 	return result
 }
 
-// completeMany commits several results with one call and assigns to them the executions of its reply.
-func (b *Batcher) completeMany(
-	_ context.Context, at dispatch.LaneShard, batch []Request,
-) []Result {
+// count counts a report, together with other requests of its lane.
+func (b *Batcher) count(ctx context.Context, r usage.Report) (counted bool, err error) {
+	key := r.Lease.Shard
+	key.Partition.Index = 0
+	result, err := b.batch.Do(ctx, key, Request{lease: r.Lease, report: &r})
+	if err == nil {
+		err = result.err
+	}
+	return result.counted, err
+}
+
+// work commits results and counts reports with one call.
+func (b *Batcher) work(ctx context.Context, at dispatch.LaneShard, batch []Request) []Result {
 	results := make([]Result, len(batch))
-	reply, sentAt, err := b.sendUntilKnown(at, batch)
+	var completions []Request
+	var reports []usage.Report
+	var committed, counted []*Result
+	for i, one := range batch {
+		if one.report != nil {
+			reports, counted = append(reports, *one.report), append(counted, &results[i])
+		} else {
+			completions, committed = append(completions, one), append(committed, &results[i])
+		}
+	}
+	if len(reports) == 0 {
+		return b.completeMany(at, batch, nil).results
+	}
+	sums := b.usage.Sum(reports)
+	var done completed
+	if len(completions) > 0 {
+		done = b.completeMany(at, completions, sums.List)
+		for i, one := range done.results {
+			*committed[i] = one
+		}
+	}
+	isCounted, err := outcome(ctx, sums, done.counted)
+	for i, r := range counted {
+		if r.err = err; err == nil {
+			r.counted = isCounted[i]
+		}
+	}
+	return results
+}
+
+// outcome returns which reports are counted. Without the digits of a reply, the sums are sent alone.
+func outcome(ctx context.Context, sums *usage.Sums, digits string) ([]bool, error) {
+	if digits == "" {
+		return sums.SendAlone(ctx)
+	}
+	return sums.Counted(digits)
+}
+
+// completed has the results of several completions, and the digits of the sums that their call has counted; none if
+// that is not known.
+type completed struct {
+	results []Result
+	counted string
+}
+
+// completeMany commits several results with one call, which also counts sums, and assigns to the completions the
+// executions of its reply.
+func (b *Batcher) completeMany(at dispatch.LaneShard, batch []Request, sums []enginerpc.UsageSum) completed {
+	results := make([]Result, len(batch))
+	reply, sentAt, err := b.sendUntilKnown(at, batch, sums)
 	outcomes := strings.Fields(reply.Outcomes)
 	if err == nil && len(outcomes) != len(batch) {
 		err = errors.New("the number of results in the reply differs from the number of completions")
@@ -101,7 +168,7 @@ func (b *Batcher) completeMany(
 		for i := range results {
 			results[i].refused = true
 		}
-		return results
+		return completed{results: results}
 	}
 	executions, candidates := reply.Executions, reply.Candidates
 	for i, one := range batch {
@@ -129,7 +196,7 @@ func (b *Batcher) completeMany(
 	if reply.More {
 		markMore(batch, results)
 	}
-	return results
+	return completed{results, reply.Counted}
 }
 
 // markMore notes that a partition of a batch has more work, which one of them is, with the first completion of
@@ -146,12 +213,12 @@ func markMore(batch []Request, results []Result) {
 // sendUntilKnown repeats a batch while the engine is unavailable and one of the leases lasts. sentAt is when
 // the last try was sent.
 func (b *Batcher) sendUntilKnown(
-	at dispatch.LaneShard, batch []Request,
+	at dispatch.LaneShard, batch []Request, sums []enginerpc.UsageSum,
 ) (reply enginerpc.WorkReply, sentAt time.Time, err error) {
 	slots := 0
 	call := enginerpc.WorkCall{
 		Partition: batch[0].lease.Shard.Partition, Origin: b.completer.Session.LocalOrigin(),
-		Completions: make([]enginerpc.WorkCompletion, len(batch)),
+		Completions: make([]enginerpc.WorkCompletion, len(batch)), Sums: sums,
 	}
 	for i, one := range batch {
 		slots += one.slots

@@ -14,7 +14,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
+	"github.com/flowfabric/flowfabric-go/internal/worker/usage"
 )
 
 // A worker sends a second call when half of the completions that it can have are waiting: at least half of the
@@ -33,12 +36,16 @@ type manyCompletions struct {
 	refused    map[enginecore.ExecutionID]bool
 	executions []enginerpc.ClaimedExecution
 	candidates []enginerpc.Candidate
+	sums       []enginerpc.UsageSum // of the last call
+	counted    string
+	err        error
 }
 
 func (c *manyCompletions) Work(
 	_ context.Context, call enginerpc.WorkCall,
 ) (enginerpc.WorkReply, error) {
-	reply := enginerpc.WorkReply{Executions: c.executions, Candidates: c.candidates, More: true, Remaining: 3}
+	reply := enginerpc.WorkReply{Executions: c.executions, Candidates: c.candidates, More: true, Remaining: 3, Counted: c.counted}
+	c.sums = call.Sums
 	outcomes := make([]string, len(call.Completions))
 	for i, one := range call.Completions {
 		code := string(enginerpc.StatusOK)
@@ -48,7 +55,7 @@ func (c *manyCompletions) Work(
 		outcomes[i] = code
 	}
 	reply.Outcomes = strings.Join(outcomes, " ")
-	return reply, nil
+	return reply, c.err
 }
 
 // Executions that a call with several completions leases are assigned to the committed completions that requested one.
@@ -70,7 +77,7 @@ func TestHandoffsOfSeveralCompletions(t *testing.T) {
 			return enginerpc.ClaimRequest{Count: int64(n)}
 		},
 	}
-	b := NewBatcher(c, 1)
+	b := NewBatcher(c, 1, usage.NewAdder(nil))
 	var batch []Request
 	for i, x := range leased("a", "b", "c", "d") {
 		l := &lease.Lease{Claimed: &x, Begun: time.Now()}
@@ -81,7 +88,7 @@ func TestHandoffsOfSeveralCompletions(t *testing.T) {
 		}
 		batch = append(batch, Request{lease: l, slots: slots})
 	}
-	results := b.completeMany(t.Context(), dispatch.LaneShard{}, batch)
+	results := b.work(t.Context(), dispatch.LaneShard{}, batch)
 	require.True(t, results[0].refused)
 	require.True(t, results[0].handoff.More && results[0].handoff.Remaining)
 	require.Equal(t, leased("surplus"), results[0].handoff.Surplus)
@@ -90,11 +97,11 @@ func TestHandoffsOfSeveralCompletions(t *testing.T) {
 	require.Equal(t, enginecore.ExecutionID("other"), results[3].handoff.Next.ExecutionID)
 
 	engine_.executions, engine_.candidates = leased("next"), []enginerpc.Candidate{{ExecutionID: "x"}}
-	results = b.completeMany(t.Context(), dispatch.LaneShard{}, batch)
+	results = b.work(t.Context(), dispatch.LaneShard{}, batch)
 	require.Equal(t, enginecore.ExecutionID("next"), results[1].handoff.Next.ExecutionID)
 	require.Equal(t, engine_.candidates, results[3].handoff.Candidates)
 	require.Empty(t, results[0].handoff.Spare)
-	results = b.completeMany(t.Context(), dispatch.LaneShard{}, batch[:3])
+	results = b.work(t.Context(), dispatch.LaneShard{}, batch[:3])
 	require.Equal(t, engine_.candidates, results[0].handoff.Spare, "no slot is free for them")
 }
 
@@ -117,7 +124,7 @@ func TestRefusedResultKeepsLeasedExecutions(t *testing.T) {
 		MarkUncertain: func() { t.Error("nothing is uncertain") },
 		ClaimRequest:  func(enginecore.LaneID, int) enginerpc.ClaimRequest { return enginerpc.ClaimRequest{} },
 	}
-	c.Batch = NewBatcher(c, 1)
+	c.Batch = NewBatcher(c, 1, usage.NewAdder(nil))
 	c.Batch.batch.Single = func(context.Context, dispatch.LaneShard, Request) Result {
 		return Result{refused: true, handoff: Handoff{Surplus: surplus, More: true}}
 	}
@@ -131,4 +138,49 @@ func TestRefusedResultKeepsLeasedExecutions(t *testing.T) {
 	require.Equal(t, engine.CategoryTooLarge, activityspec.CategoryOf(reported.Refused))
 	require.ErrorContains(t, reported.Refused,
 		"with the result of this item, the results of 3 of 8 items have 1200009 bytes, at most 1048576")
+}
+
+// Reports share the call of the completions. If its outcome is not known, the same sums are sent alone.
+func TestReportsRideWithCompletions(t *testing.T) {
+	t.Parallel()
+	var alone []enginerpc.UsageSum
+	adder := usage.NewAdder(func(_ context.Context, call enginerpc.CountUsageCall) (enginerpc.CountUsageReply, error) {
+		alone = call.Sums
+		return enginerpc.CountUsageReply{Counted: strings.Repeat("1", len(call.Sums))}, nil
+	})
+	engine_ := &manyCompletions{counted: "01", executions: []enginerpc.ClaimedExecution{{ExecutionID: "next"}}}
+	c := &Completer{
+		Session: &engine.Session{Backend: engine_}, Base: t.Context(), MarkUncertain: func() {},
+		ClaimRequest: func(enginecore.LaneID, int) enginerpc.ClaimRequest { return enginerpc.ClaimRequest{} },
+	}
+	b := NewBatcher(c, 1, adder)
+	l := &lease.Lease{Claimed: &enginerpc.ClaimedExecution{}, Begun: time.Now()}
+	l.Extend(time.Now(), time.Minute)
+	report := func(dimension string, n int64) Request {
+		of, _ := adder.Account(&submit.StoredBudget{}, keyspace.Partition{}, dimension)
+		return Request{lease: l, report: &usage.Report{Lease: l, Account: of, Amount: n}}
+	}
+	batch := []Request{report("a", 1), {lease: l}, report("b", 2), {lease: l, slots: 1}, report("a", 3)}
+	amounts := func(sums []enginerpc.UsageSum) (list []int64) {
+		for _, s := range sums {
+			list = append(list, s.Amount)
+		}
+		return list
+	}
+	results := b.work(t.Context(), dispatch.LaneShard{}, batch)
+	require.Equal(t, []int64{4, 2}, amounts(engine_.sums))
+	require.Nil(t, alone)
+	require.Equal(t, enginecore.ExecutionID("next"), results[3].handoff.Next.ExecutionID)
+	require.True(t, results[1].handoff.More)
+	require.Equal(t, []bool{false, true, false}, []bool{results[0].counted, results[2].counted, results[4].counted})
+
+	engine_.err = errorcode.InvalidInput
+	results = b.work(t.Context(), dispatch.LaneShard{}, batch)
+	require.True(t, results[1].refused && results[3].refused)
+	require.Equal(t, engine_.sums, alone)
+	require.True(t, results[0].counted && results[2].counted && results[4].counted)
+
+	results = b.work(t.Context(), dispatch.LaneShard{}, batch[:1])
+	require.True(t, results[0].counted)
+	require.Equal(t, []int64{1}, amounts(alone))
 }

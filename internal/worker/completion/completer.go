@@ -88,7 +88,7 @@ func (c *Completer) Report(l *lease.Lease, o Outcome, slots int) Report {
 // complete commits a result, in one call with other results if the engine supports that.
 func (c *Completer) complete(l *lease.Lease, result []byte, slots int) Report {
 	begun := time.Now()
-	mine := Request{l, result, slots}
+	mine := Request{lease: l, result: result, slots: slots}
 	var done Result
 	if c.Batch == nil {
 		done = c.completeOne(mine)

@@ -66,7 +66,7 @@ func TestReportRepeatsUntilLeaseEnds(t *testing.T) {
 			return b.completer.Report(l, Outcome{Kind: KindFailed, Err: errors.New("failed")}, 0).Err
 		},
 		"batch": func(b *Batcher, l *lease.Lease) error {
-			_, _, err := b.sendUntilKnown(dispatch.LaneShard{}, []Request{{lease: l}, {lease: l}})
+			_, _, err := b.sendUntilKnown(dispatch.LaneShard{}, []Request{{lease: l}, {lease: l}}, nil)
 			return err
 		},
 	} {

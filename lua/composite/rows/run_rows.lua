@@ -66,12 +66,12 @@ end
 
 local function given(text) return is_set(text) and text or nil end
 
--- Keeps the record of a plain run without budgets and parent that the call has created, so that it need not be read. `r` is its
--- rows, and `deadline_at` a text.
-function run_rows.created(c, r, A, run, deadline_at)
+-- Keeps the record of a plain run without a parent that the call has created, so that it need not be read. `r` is its rows,
+-- `deadline_at` a text, and `budgets` and `budget_ids` the fields of the record.
+function run_rows.created(c, r, A, run, deadline_at, budgets, budget_ids)
   keep(r.stem, {
     flow_kind = A.flow_name, namespace = A.namespace, run_id = run.run_id, deadline_at = deadline_at, trace_context = given(run.trace_context),
-    retention = given(A.retention), fair_key = given(run.fair_key), id = r.id, at = c.at,
+    retention = given(A.retention), fair_key = given(run.fair_key), budgets = budgets, budget_ids = given(budget_ids), id = r.id, at = c.at,
     identity = struct.pack(IDENTITY, r.listed, r.created, r.graph), public_flow_state = 'open', packed_id = run.packed_id,
     listed = r.listed, created = r.created, created_text = c.now_text,
     graph = r.known_graph, graph_hash = r.graph, count = r.count, is_small = r.count <= row.SMALL_RUN,

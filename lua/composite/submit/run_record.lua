@@ -42,6 +42,12 @@ local function add(values, count, field, value)
   return count + 2
 end
 
+-- Returns the fields `budgets` and `budget_ids` of a run; nil without budgets.
+function run_record.budgets(run, g)
+  if run.budgets then return '1', run.budgets.blocking end
+  if g.head.budgets then return budget_gate.OF_GRAPH, g.head.blocking end
+end
+
 -- Writes the record of a run. `batch` keeps the list of values from one run to the next.
 local function write_core(c, batch, flow_key, A, run, g, n)
   local values, count, parent = batch.values, batch.value_count, run.parent
@@ -60,12 +66,10 @@ local function write_core(c, batch, flow_key, A, run, g, n)
   count = add(values, count, 'memo', run.memo)
   local fields = run.fields -- fields that few runs have
   for i = 1, fields and #fields or 0, 2 do count = add(values, count, fields[i], fields[i + 1]) end
-  if run.budgets then
-    count = add(values, count, 'budgets', '1')
-    count = add(values, count, 'budget_ids', run.budgets.blocking)
-  elseif g.head.budgets then
-    count = add(values, count, 'budgets', budget_gate.OF_GRAPH)
-    count = add(values, count, 'budget_ids', g.head.blocking)
+  local budgets, budget_ids = run_record.budgets(run, g)
+  if budgets then
+    count = add(values, count, 'budgets', budgets)
+    count = add(values, count, 'budget_ids', budget_ids)
   end
   redis.call('HSET', flow_key, unpack(values, 1, count))
 end

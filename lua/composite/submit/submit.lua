@@ -193,8 +193,8 @@ local function create_run(c, batch, A, n, run, g)
   if n.fire then schedule.note_fire(c, n.fire, flow_key) end
   if g.has_joins or run.limits then write_special(c, r, run, g) end
   row_edges.release_roots(c, r, g, batch, run)
-  if not row.is_special(flags) and row.is_plain(r) then
-    run_rows.created(c, r, A, run, n.deadline_at and number.text(n.deadline_at))
+  if not run.parent and row.is_plain(r) then
+    run_rows.created(c, r, A, run, n.deadline_at and number.text(n.deadline_at), run_record.budgets(run, g))
   end
 end
 

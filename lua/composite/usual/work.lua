@@ -57,25 +57,31 @@ end
 --           and the attempt's id, with a blank between them. The outcomes are in the order of the completions, with blanks
 --           between them: OK, ALREADY_SATISFIED, or the code with which ffx_complete would have refused; a refused completion
 --           does not affect the others. The outcome ended is OK, too: the completion has ended its run and is the result of the
---           run, for which nothing but the process of `origin` waits, so that no message is sent. After a lost reply, send it
---           again with `repeated`.
+--           run, for which nothing but the process of `origin` waits, so that no message is sent. On such a server, the call also
+--           counts sums of usage first, see ffx_count_usage. After a lost reply, send it again with `repeated`.
 -- @flags    derives positional
 -- @key      partition          ffx.partition
 -- @include  claim_request
 -- @arg      origin             text optional
 -- @group    completions        execution_id:any_execution_id lease_id:lease_id attempt:text result:bytes
--- @reply    OK more:bool remaining:int outcomes:text executions:list(claimed_execution) candidates:list(candidate)
+-- @group    sums               usage_sum
+-- @reply    OK more:bool remaining:int outcomes:text executions:list(claimed_execution) candidates:list(candidate) counted:text
 -- @error    invalid_input message:text
 -- @error    invalid_capabilities reason:text
 function F.ffx_work(keys, args)
   local request, err = claim_request.of(unpack(args, 1, ORIGIN_AT - 1))
   if err then return err end
   local count = tonumber(args[COMPLETIONS_AT])
-  if not count or count < 0 or count > MAX_COMPLETIONS or count % 1 ~= 0 or #args < COMPLETIONS_AT + count * PER_COMPLETION then
+  if not count or count < 0 or count > MAX_COMPLETIONS or count % 1 ~= 0 then
     return reply.err('invalid_input', 'completions must be at most ' .. MAX_COMPLETIONS .. ', got: ' .. tostring(args[COMPLETIONS_AT]))
+  end
+  local sums_at = COMPLETIONS_AT + count * PER_COMPLETION + 1
+  if args[sums_at] ~= '0' and not budget_sums.fit(args, sums_at) then
+    return reply.err('invalid_input', 'the counts of completions and sums do not fit the arguments')
   end
   request.skip_abandoned = true
   local c = call.open(keys[1])
+  local counted = args[sums_at] ~= '0' and budget_sums.count(c, args, sums_at) or ''
   local x = turn.new(c, request)
   if is_set(args[ORIGIN_AT]) then x.alone = run_watch.alone(args[ORIGIN_AT]) end
   local outcomes = commit_all(x, args, count)
@@ -91,5 +97,5 @@ function F.ffx_work(keys, args)
   end
   local remaining = claiming.remaining(c, request)
   settle.run(c)
-  return reply.ok(has_more(x), remaining, table.concat(outcomes, ' '), executions, request.candidates or '')
+  return reply.ok(has_more(x), remaining, table.concat(outcomes, ' '), executions, request.candidates or '', counted)
 end
