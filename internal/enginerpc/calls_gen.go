@@ -1123,6 +1123,19 @@ func decodeQuotaLimits(r *fields, out *QuotaLimits) {
 	out.Cap = intValue[int64](r, "cap")
 }
 
+// UsageSum is an element of replies or calls.
+type UsageSum struct {
+	Partition  int64
+	BudgetID   enginecore.BudgetID
+	Dimension  string
+	Amount     int64
+	Account    string
+	Serial     int64
+	Declares   bool
+	Declared   string
+	DeclaredAt int64
+}
+
 // BudgetTask is an element of replies or calls.
 type BudgetTask struct {
 	Text   string

@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "373-bf0a4718bb3ae7e7"
+const build = "374-78443a5cb68bc95c"

@@ -99,6 +99,8 @@ end
 
 event_log.on_note = run_feed.note
 
+event_log.in_row = row_log.note
+
 tagging.on_changed = run_list.retag
 
 function budget.on_given_back(c, budget_id) budget_use.given_back(c, budget_use.keys(c, budget_id)) end

@@ -92,8 +92,10 @@ function graph.node_ended(c, execution_id, core, t)
   local flow_id = core.flow_id
   local flow_key = key.flow_core(c, flow_id)
   local fatal = false
-  event_log.add_for(c, core, t.outcome, event_log.failed_attempt(core.current_attempt_index, t.category), t.reason)
-  if t.outcome ~= 'success' then
+  if t.outcome == 'success' then
+    event_log.note(c, execution_id, core, 'success', core.current_attempt_index, t.reason)
+  else
+    event_log.add_for(c, core, t.outcome, event_log.failed_attempt(core.current_attempt_index, t.category), t.reason)
     redis.call('HINCRBY', flow_key, 'nodes_' .. t.outcome, 1)
     flow_record.note_unusual(flow_key)
     local flow = flow_record.read(c, flow_id)
@@ -205,10 +207,9 @@ local function finish(c, flow_id, flow_key, flow, state, outcome, result, waiter
 end
 
 -- Closes a flow whose rows already record that all nodes ended with success, and when. `flow` is the value of flow_record.of_plain;
--- `result` and `waiters` are as for graph.on_closed. Returns the encoded event, which the caller logs.
+-- `result` and `waiters` are as for graph.on_closed. The caller logs the event.
 function graph.close_plain(c, flow_id, flow, result, waiters)
   finish(c, flow_id, key.flow_core(c, flow_id), flow, 'completed', 'success', result, waiters)
-  return encode.logged('flow_success', '', '', '')
 end
 
 -- Closes a flow whose nodes have all ended.
@@ -230,7 +231,7 @@ function graph.close(c, flow_id, flow_key)
   finish(c, flow_id, flow_key, flow, state, outcome, outcome == 'success' and result_of(c, flow_id) or nil)
   flow_record.note_unusual(flow_key)
   flow_record.forget(c)
-  event_log.add(c, flow_id, 'flow_' .. outcome)
+  if outcome == 'success' then event_log.note_success(c, flow_id) else event_log.add(c, flow_id, 'flow_' .. outcome) end
 end
 
 -- Handles the contract's cancel of a managed flow, which leaves the members to the keeper.

@@ -305,9 +305,9 @@ func damages() [][]damage {
 		},
 		{
 			{"HSET $flow:edgegroup:$joined failed 1", "edge_groups"},
-			{"SETRANGE $flow:nodes 9 M", "flow_counts"},
+			{"SETRANGE $flow:nodes 65 M", "flow_counts"},
 			{"HSET $flow:core nodes_failed 1", "flow_counts"},
-			{"SETRANGE $over:nodes 9 M;HSET $over:core nodes_cancelled 1", "flow_counts"},
+			{"SETRANGE $over:nodes 65 M;HSET $over:core nodes_cancelled 1", "flow_counts"},
 		},
 	}
 }

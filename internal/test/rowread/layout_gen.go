@@ -7,7 +7,7 @@ import (
 )
 
 // RunHeadBytes is the length of a RunHead.
-const RunHeadBytes = 69
+const RunHeadBytes = 71
 
 // RunHeadForm is the value of this column.
 const RunHeadForm = 2
@@ -35,12 +35,10 @@ const (
 type RunHead struct {
 	// Form: form of the string
 	Form int
-	// Closed: time of its entry in the list of runs that are over; 0 while it is open
-	Closed int64
-	// Flags: properties of the run
-	Flags int
-	// Open: number of nodes that have not ended; not kept up to date in small plain runs
-	Open int64
+	// Origin: origin of the process that started the run and receives its end; 8 times `-` is none
+	Origin string
+	// Watched: 1 if other processes have waited for its end
+	Watched int
 	// Count: number of nodes
 	Count int
 	// Listed: time of its entry in the lists of runs
@@ -49,54 +47,61 @@ type RunHead struct {
 	Created int64
 	// Graph: hash of the graph, in hex
 	Graph string
-	// Origin: origin of the process that started the run and receives its end; 8 times `-` is none
-	Origin string
-	// Watched: 1 if other processes have waited for its end
-	Watched int
+	// Closed: time of its entry in the list of runs that are over; 0 while it is open
+	Closed int64
+	// Flags: properties of the run
+	Flags int
+	// Open: number of nodes that have not ended; not kept up to date in small plain runs
+	Open int64
+	// Events: number of the events so far; 65535 when they are in the event log
+	Events int
 }
 
 // RunHeadColumns has where columns are: how many bytes come before one, and how many it has.
 var RunHeadColumns = map[string][2]int{
 	"form":    {0, 1},
-	"closed":  {1, 7},
-	"flags":   {8, 1},
-	"open":    {9, 4},
-	"count":   {13, 2},
-	"listed":  {15, 7},
-	"created": {22, 6},
-	"graph":   {28, 32},
-	"origin":  {60, 8},
-	"watched": {68, 1},
+	"origin":  {1, 8},
+	"watched": {9, 1},
+	"count":   {10, 2},
+	"listed":  {12, 7},
+	"created": {19, 6},
+	"graph":   {25, 32},
+	"closed":  {57, 7},
+	"flags":   {64, 1},
+	"open":    {65, 4},
+	"events":  {69, 2},
 }
 
 // ReadRunHead reads one from the beginning of bytes that have at least its length.
 func ReadRunHead(b []byte) RunHead {
 	return RunHead{
 		Form:    int(b[0:1][0]),
-		Closed:  littleEndian(b[1:8]),
-		Flags:   int(b[8:9][0]),
-		Open:    int64(binary.LittleEndian.Uint32(b[9:13])),
-		Count:   int(binary.LittleEndian.Uint16(b[13:15])),
-		Listed:  littleEndian(b[15:22]),
-		Created: littleEndian(b[22:28]),
-		Graph:   string(b[28:60]),
-		Origin:  string(b[60:68]),
-		Watched: int(b[68:69][0]),
+		Origin:  string(b[1:9]),
+		Watched: int(b[9:10][0]),
+		Count:   int(binary.LittleEndian.Uint16(b[10:12])),
+		Listed:  littleEndian(b[12:19]),
+		Created: littleEndian(b[19:25]),
+		Graph:   string(b[25:57]),
+		Closed:  littleEndian(b[57:64]),
+		Flags:   int(b[64:65][0]),
+		Open:    int64(binary.LittleEndian.Uint32(b[65:69])),
+		Events:  int(binary.LittleEndian.Uint16(b[69:71])),
 	}
 }
 
 // Append appends the bytes of a RunHead.
 func (r RunHead) Append(b []byte) []byte {
 	b = append(b, byte(r.Form))
-	b = appendLittleEndian(b, r.Closed, 7)
-	b = append(b, byte(r.Flags))
-	b = binary.LittleEndian.AppendUint32(b, uint32(r.Open))
+	b = append(b, r.Origin...)
+	b = append(b, byte(r.Watched))
 	b = binary.LittleEndian.AppendUint16(b, uint16(r.Count))
 	b = appendLittleEndian(b, r.Listed, 7)
 	b = appendLittleEndian(b, r.Created, 6)
 	b = append(b, r.Graph...)
-	b = append(b, r.Origin...)
-	b = append(b, byte(r.Watched))
+	b = appendLittleEndian(b, r.Closed, 7)
+	b = append(b, byte(r.Flags))
+	b = binary.LittleEndian.AppendUint32(b, uint32(r.Open))
+	b = binary.LittleEndian.AppendUint16(b, uint16(r.Events))
 	return b
 }
 
@@ -243,12 +248,12 @@ type NodeRow struct {
 	Acquired int64
 	// Started: first start
 	Started int64
+	// Worker: number of the worker that runs the node, or has completed it; 0 is none
+	Worker int64
 	// Ended: end
 	Ended int64
 	// Changed: last transition; 0 is the creation of the run
 	Changed int64
-	// Worker: number of the worker; 0 is none
-	Worker int64
 	// Lease: lease id; 36 times `-` is none, 36 times `+` one of another length, which is in `more`
 	Lease string
 }
@@ -273,9 +278,9 @@ var NodeRowColumns = map[string][2]int{
 	"expires":  {23, 6},
 	"acquired": {29, 6},
 	"started":  {35, 6},
-	"ended":    {41, 6},
-	"changed":  {47, 6},
-	"worker":   {53, 4},
+	"worker":   {41, 4},
+	"ended":    {45, 6},
+	"changed":  {51, 6},
 	"lease":    {57, 36},
 }
 
@@ -300,9 +305,9 @@ func ReadNodeRow(b []byte) NodeRow {
 		Expires:  littleEndian(b[23:29]),
 		Acquired: littleEndian(b[29:35]),
 		Started:  littleEndian(b[35:41]),
-		Ended:    littleEndian(b[41:47]),
-		Changed:  littleEndian(b[47:53]),
-		Worker:   int64(binary.LittleEndian.Uint32(b[53:57])),
+		Worker:   int64(binary.LittleEndian.Uint32(b[41:45])),
+		Ended:    littleEndian(b[45:51]),
+		Changed:  littleEndian(b[51:57]),
 		Lease:    string(b[57:93]),
 	}
 }
@@ -327,9 +332,9 @@ func (r NodeRow) Append(b []byte) []byte {
 	b = appendLittleEndian(b, r.Expires, 6)
 	b = appendLittleEndian(b, r.Acquired, 6)
 	b = appendLittleEndian(b, r.Started, 6)
+	b = binary.LittleEndian.AppendUint32(b, uint32(r.Worker))
 	b = appendLittleEndian(b, r.Ended, 6)
 	b = appendLittleEndian(b, r.Changed, 6)
-	b = binary.LittleEndian.AppendUint32(b, uint32(r.Worker))
 	b = append(b, r.Lease...)
 	return b
 }

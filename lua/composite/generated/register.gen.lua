@@ -1143,26 +1143,10 @@ redis.register_function{ function_name = 'ffx2_verify_budget_use', flags = { 'no
   })
 end }
 
-local function ffx_count_usage_sums(args, at)
-  return {
-    partition = args[at + 1],
-    budget_id = args[at + 2],
-    dimension = args[at + 3],
-    amount = args[at + 4],
-    account = args[at + 5],
-    serial = args[at + 6],
-    declares = args[at + 7],
-    declared = args[at + 8],
-    declared_at = args[at + 9],
-  }
-end
-
 redis.register_function{ function_name = 'ffx2_count_usage', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
   call.begin(keys[1])
-  local sums_count = args[1]
-  local sums, at = group(args, 1, 9, ffx_count_usage_sums)
-  return call.finish(F.ffx_count_usage({ policies = keys[1] }, { sums = sums, sums_count = sums_count }))
+  return call.finish(F.ffx_count_usage(keys, args))
 end }
 
 redis.register_function{ function_name = 'ffx2_budget_tick', flags = { 'allow-oom' }, callback = function(keys, args)

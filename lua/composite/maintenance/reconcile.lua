@@ -275,7 +275,7 @@ function reconcile.steps(c, lanes, workers)
     child_run.look_soon(c, key.ffx_unwanted(c), owed)
     return 1
   end)
-  step('workers', nil, nil, function() worker_registry.forget_gone(c) end)
+  step('workers', nil, nil, function() worker_registry.forget_gone(c, run_list.span(c)) end)
   for _, worker in ipairs(workers) do
     local index_key = key.index_worker_leases(c, worker)
     step('worker/' .. worker, 'SSCAN', index_key, function(id) return check_holder(c, worker, index_key, id) end)

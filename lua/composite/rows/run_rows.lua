@@ -36,7 +36,7 @@ local SPECIAL_FIELDS = {
   'parent_execution_id', 'fail_fast',
 }
 
-local HEAD_BYTES, STATE, STATE_AT, IDENTITY = run_head.BYTES, run_head.STATE, run_head.FLAGS_AT, run_head.IDENTITY
+local HEAD_BYTES, STATE, STATE_AT, IDENTITY = run_head.BYTES, run_head.STATE, run_head.COUNT_AT, run_head.IDENTITY
 local PLAIN = run_head.PLAIN
 
 -- Keeps the record of a plain run.
@@ -59,6 +59,7 @@ local function read_plain(c, stem, flow_id, identity, flags, count)
     graph = graph_store.of_call(c, graph_hash), graph_hash = graph_hash, count = count, is_small = count <= row.SMALL_RUN,
     has_input = row.has_input(flags), read_to = count == 1 and row_inputs.LAST_OF_ONE or nil,
     nodes_key = key.flow_nodes(c, flow_id), results_key = key.flow_results(c, flow_id), events_key = key.flow_events(c, flow_id), about = nil,
+    logged = nil,
   }
   keep(stem, flow)
   return flow
@@ -77,6 +78,7 @@ function run_rows.created(c, r, A, run, deadline_at, budgets, budget_ids)
     graph = r.known_graph, graph_hash = r.graph, count = r.count, is_small = r.count <= row.SMALL_RUN,
     has_input = row.has_input(r.flags), read_to = r.count == 1 and row_inputs.LAST_OF_ONE or nil,
     nodes_key = r.key, results_key = key.flow_results(c, r.id), events_key = key.flow_events(c, r.id), about = nil,
+    logged = nil,
   })
 end
 
@@ -97,18 +99,19 @@ function run_rows.last_to_read(flow, node)
   local successors, ordinal = graph_store.successors(flow.graph, node), node.ordinal
   local last = successors and successors.last or ordinal + MORE_ROWS
   if successors and successors.count == 0 and flow.is_small then last = flow.count end
-  local to = row.place(last + 1) - 1
-  if to > row.LAST_OF_FIRST_READ then to = row.place(ordinal + 1) - 1 end
+  local to = row.place(flow.count, last + 1) - 1
+  if to > row.LAST_OF_FIRST_READ then to = row.place(flow.count, ordinal + 1) - 1 end
   if to > row.LAST_OF_FIRST_READ then to = HEAD_BYTES - 1 end
   node.read_to = number.text(to)
   return node.read_to
 end
 
--- Reports whether bytes are the beginning of a run that is still plain, and the one of a record that the interpreter knows.
-function run_rows.is_plain(flow, bytes)
-  if #bytes < HEAD_BYTES then return false end
-  local flags, _, _, identity = struct.unpack(STATE, bytes, STATE_AT)
-  return flags % (2 * PLAIN) >= PLAIN and identity == flow.identity
+-- Returns the number of the events of a run as its header has it, if bytes are the beginning of a run that is still plain, and the
+-- one of a record that the interpreter knows.
+function run_rows.events_of(flow, bytes)
+  if #bytes < HEAD_BYTES then return nil end
+  local _, identity, _, flags, _, events = struct.unpack(STATE, bytes, STATE_AT)
+  return flags % (2 * PLAIN) >= PLAIN and identity == flow.identity and events
 end
 
 -- Returns the record of a plain run that the interpreter does not know; nil for another run.
@@ -116,8 +119,8 @@ function run_rows.find_plain(c, stem)
   if string.byte(stem, -18) ~= 56 then return nil end
   local flow_id = string.sub(stem, -32) .. '0000'
   local bytes = redis.call('GETRANGE', key.flow_nodes(c, flow_id), '0', HEAD_BYTES - 1)
-  if #bytes < HEAD_BYTES then return nil end
-  local flags, _, count, identity = struct.unpack(STATE, bytes, STATE_AT)
+  if #bytes < HEAD_BYTES or string.byte(bytes) ~= run_head.FORM then return nil end
+  local count, identity, _, flags = struct.unpack(STATE, bytes, STATE_AT)
   if flags % (2 * PLAIN) < PLAIN then return nil end
   return read_plain(c, stem, flow_id, identity, flags, count)
 end

@@ -49,6 +49,14 @@ function run_list.ended(c, id)
   return at
 end
 
+-- Returns when the oldest and the latest run of the partition were entered in its lists (ms); nil without runs.
+function run_list.span(c)
+  local list_key = key.ffx_all_runs(c)
+  local oldest = redis.call('LINDEX', list_key, '0')
+  if not oldest then return nil end
+  return math.floor(run_entries.time(oldest) / 1000), math.floor(run_entries.last_time(list_key) / 1000)
+end
+
 -- Writes the entries of the runs that have ended in the call.
 function run_list.write()
   if not next(ends) then return end

@@ -107,7 +107,6 @@ end
 -- Creates the record of a run.
 function run_record.write(c, batch, flow_key, A, run, g, n)
   write_core(c, batch, flow_key, A, run, g, n)
-  event_log.add(c, run.flow_id, 'flow_submitted')
   run_counts.started(c, A.flow_name, A.namespace, run.parent)
   run_feed.started(c, run.flow_id, A.flow_name, A.namespace, run.run_id, run.parent)
   if run.parent then child_run.submitted(c, run.flow_id) end
