@@ -38,8 +38,8 @@ type Batcher[K comparable, Req, Res any] struct {
 	// the total is not bounded.
 	Size     func(*Req) int
 	MaxBytes int
-	// IsPassenger reports whether a request goes along with the next call, whatever is in it: it causes no second call in
-	// parallel, and a call has up to MaxRequests of them in addition. Without IsPassenger no request does.
+	// IsPassenger reports whether a request goes along with the next call, whatever is in it: it causes no second call
+	// in parallel, and a call has up to MaxRequests of them in addition. Without IsPassenger no request does.
 	IsPassenger func(*Req) bool
 	// Overflow is the number of waiting requests from which on a second call is sent in parallel to the one in flight;
 	// 0 means never.
