@@ -13,7 +13,7 @@ var bounds = map[string]bound{
 	"WithID":              {3547, 3925},
 	"WithKey":             {8938, 9053},
 	"WithSignal":          {25773, 25889},
-	"a call":              {2075, 1321},
+	"a call":              {2235, 1335},
 	"budget":              {2362, 2576},
 	"any-of":              {7725, 7821},
 	"chain of ten":        {754, 850},
@@ -25,5 +25,5 @@ var bounds = map[string]bound{
 	"priority, memo, tag": {2540, 2757},
 	"quorum":              {7276, 7365},
 	"used budget":         {2362, 2599},
-	"single":              {2257, 2469},
+	"single":              {2233, 2455},
 }
