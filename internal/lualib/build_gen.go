@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "370-d3e2889bc6efa247"
+const build = "373-84b909f2c02e5fa1"
