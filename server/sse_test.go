@@ -185,6 +185,9 @@ func TestTrimmedLog(t *testing.T) {
 		client := core.Client()
 		now, err := core.Now(t.Context())
 		require.NoError(t, err)
+		// From the first event that does not follow from the rows of the run on, events are logged.
+		require.Equal(t, http.StatusNoContent, p.do("POST", "/runs/approval/one/pause", map[string]any{}, nil).StatusCode)
+		require.Equal(t, http.StatusNoContent, p.do("POST", "/runs/approval/one/resume", nil, nil).StatusCode)
 		for range 21 {
 			filler := slices.Repeat([]string{
 				strconv.FormatInt(now.UnixMilli(), 10) + "\nflow_paused   ",

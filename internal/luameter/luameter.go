@@ -15,13 +15,16 @@ type Counts struct {
 	Instructions int64
 	// Commands are the commands that functions ran.
 	Commands int64
+	// Texts are the texts that were made: arguments, replies of commands, results of the standard libraries, and
+	// concatenations.
+	Texts int64
 }
 
 // Since returns the counts that were added after before was read.
 func (c Counts) Since(before Counts) Counts {
 	return Counts{
 		Calls: c.Calls - before.Calls, Instructions: c.Instructions - before.Instructions,
-		Commands: c.Commands - before.Commands,
+		Commands: c.Commands - before.Commands, Texts: c.Texts - before.Texts,
 	}
 }
 
@@ -29,7 +32,7 @@ func (c Counts) Since(before Counts) Counts {
 // engine without a meter adds instructions that end functions which run for too long, and saves others. The zero value
 // has counted nothing.
 type Meter struct {
-	calls, instructions, commands atomic.Int64
+	calls, instructions, commands, texts atomic.Int64
 	// byFunction has the instructions by the line in which the running function begins; nil without CountFunctions.
 	byFunction map[int]int64
 }
@@ -40,7 +43,9 @@ func (m *Meter) CountFunctions() { m.byFunction = make(map[int]int64) }
 
 // Counts returns the sums so far. They include a call whose reply has been received.
 func (m *Meter) Counts() Counts {
-	return Counts{Calls: m.calls.Load(), Instructions: m.instructions.Load(), Commands: m.commands.Load()}
+	return Counts{
+		Calls: m.calls.Load(), Instructions: m.instructions.Load(), Commands: m.commands.Load(), Texts: m.texts.Load(),
+	}
 }
 
 // Functions returns the instructions by the line of the library in which the running function begins. No call may be
@@ -52,6 +57,9 @@ func (m *Meter) Call() { m.calls.Add(1) }
 
 // Command counts a command that a function runs.
 func (m *Meter) Command() { m.commands.Add(1) }
+
+// Text counts a text.
+func (m *Meter) Text() { m.texts.Add(1) }
 
 // Instruction counts an instruction. line returns the line in which the running function begins.
 func (m *Meter) Instruction(line func() int) {

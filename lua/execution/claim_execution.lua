@@ -126,7 +126,7 @@ function F.ff_claim_execution(K, A)
     redis.call('ZADD', K.execution_deadline, n.deadline, A.execution_id)
     wake.due_for(c, core, n.deadline)
   end
-  if core.managed then event_log.add_for(c, core, 'started', attempt.index, A.worker_instance_id) end
+  if core.managed then event_log.note(c, A.execution_id, core, 'started', attempt.index, A.worker_instance_id) end
   announce_lease(c, core, n.ttl)
   return reply.ok(A.lease_id, attempt.epoch, attempt.expires, attempt.attempt_id, attempt.index, attempt.type)
 end

@@ -2,6 +2,9 @@
 -- written when the call ends. The feed of the partition names the flows for which a call has logged events, for clients that wait
 -- for them. It leaves out flows that the call has created, because no client waits for those.
 --
+-- A run with rows has no list while all of its events follow from the rows: see composite/rows/row_log.lua. The first other event
+-- has them written into the list, one event in an element.
+--
 -- An element is the time of the call (Unix ms), and a line for each event. Line feeds and backslashes in a detail are escaped. An
 -- empty element is a report of progress that a later one has replaced.
 --
@@ -110,18 +113,22 @@ local function shorten(c, flow_id, list, length)
   redis.call('HINCRBY', key.flow_core(c, flow_id), 'events_base', gone)
 end
 
--- Writes an element of the log of a flow, whose key is `list`: the time of the call and a line for each event. Returns the number
--- of elements.
-function event_log.push(c, flow_id, list, text)
-  local length = redis.call('RPUSH', list, text)
-  if length > MAX_LENGTH then shorten(c, flow_id, list, length) end
-  if length == 1 then return length end -- the flow is new
+-- Names a flow in the feed of its partition.
+function event_log.touch(c, flow_id)
   local flows = touched[c.at]
   if not flows then
     touched[c.at] = { flow_id, c = c }
   elseif flows[#flows] ~= flow_id then
     flows[#flows + 1] = flow_id
   end
+end
+
+-- Writes an element of the log of a flow, whose key is `list`: the time of the call and a line for each event. Returns the number
+-- of elements. `is_new`: the call has created the flow.
+function event_log.push(c, flow_id, list, text, is_new)
+  local length = redis.call('RPUSH', list, text)
+  if length > MAX_LENGTH then shorten(c, flow_id, list, length) end
+  if not is_new then event_log.touch(c, flow_id) end
   return length
 end
 
@@ -140,7 +147,9 @@ function event_log.add(c, flow_id, event, node, attempt, detail)
   local line = encode.logged(event, node or '', attempt or '', is_set(detail) and event_log.escaped(detail) or '')
   local entry = unwritten[flow_id]
   if not entry then
-    unwritten[flow_id] = { c.now_text, line, c = c }
+    local s, at = store.of_flow(c, flow_id)
+    local is_new = s.write_out(at, c)
+    unwritten[flow_id] = { c.now_text, line, c = c, is_new = is_new }
     return
   end
   local n = #entry + 1
@@ -161,13 +170,30 @@ function event_log.add_for(c, core, event, attempt, detail)
   event_log.add(c, core.flow_id, event, core.node or core.execution_id, attempt, detail)
 end
 
+-- @hook Records the start or the success of a node, so that it follows from the rows of its run. Returns false when it does not.
+function event_log.in_row(c, r, event, attempt) return false end
+
+-- Logs the start of a node, with its worker as the detail, or its success, unless it follows from the rows of its run.
+function event_log.note(c, execution_id, core, event, attempt, detail)
+  local r = core.row or store.row(key.exec_core(c, execution_id))
+  if not r or event == 'success' and is_set(detail) or not event_log.in_row(c, r, event, attempt) then
+    event_log.add_for(c, core, event, attempt, detail)
+  end
+end
+
+-- Does the same for the success of a flow.
+function event_log.note_success(c, flow_id)
+  local s, at = store.of_flow(c, flow_id)
+  if not s.note_success(at, c) then event_log.add(c, flow_id, 'flow_success') end
+end
+
 -- Writes the events that the call has logged for a flow so far, for callers that change the list itself. Returns the number of
 -- elements.
 function event_log.write_flow(flow_id)
   local entry = unwritten[flow_id]
   if not entry then return end
   unwritten[flow_id] = nil
-  return event_log.push(entry.c, flow_id, key.flow_events(entry.c, flow_id), table.concat(entry, '\n'))
+  return event_log.push(entry.c, flow_id, key.flow_events(entry.c, flow_id), table.concat(entry, '\n'), entry.is_new)
 end
 
 -- Writes the events that the call has logged. The frame of every call that may write ends with it. The next call gets another
@@ -175,7 +201,7 @@ end
 function event_log.write()
   if next(unwritten) then
     for flow_id, entry in next, unwritten, nil do
-      event_log.push(entry.c, flow_id, key.flow_events(entry.c, flow_id), table.concat(entry, '\n'))
+      event_log.push(entry.c, flow_id, key.flow_events(entry.c, flow_id), table.concat(entry, '\n'), entry.is_new)
     end
     unwritten = {}
   end
@@ -203,8 +229,11 @@ function event_log.drop()
   if next(touched) then touched = {} end
 end
 
--- Returns the number of elements that a flow's log has had.
-function event_log.count(c, flow_id) return base_of(c, flow_id) + redis.call('LLEN', key.flow_events(c, flow_id)) end
+-- Returns a number that grows with each call that logs events of a flow.
+function event_log.count(c, flow_id)
+  local s, at = store.of_flow(c, flow_id)
+  return s.count_noted(at) or base_of(c, flow_id) + redis.call('LLEN', key.flow_events(c, flow_id))
+end
 
 -- Logs a report of progress of a member and removes the previous report. The caller passes the returned text as `before` next
 -- time.
@@ -338,10 +367,28 @@ local function gone_of(c, flow_id)
   return list[1] and list or nil
 end
 
+-- Returns up to `limit` of the events that follow from the rows of a run after the one with the id `after`, and whether that is not
+-- the id of such an event. Nil when it is the id of none. `count` is how many there are.
+local function read_noted(c, s, at, count, after, limit)
+  if not is_set(after) then return s.read_noted(at, c, 0, limit), false end
+  local created, position = parse_id(after)
+  if not created then return nil end
+  local events = position < count and s.read_noted(at, c, position, limit + 1) or {}
+  if events[1] and events[1][1] == after then
+    table.remove(events, 1)
+    return events, false
+  end
+  local first = s.read_noted(at, c, 0, limit)
+  return first, string.match(first[1][1], '^%d+') == created
+end
+
 -- Returns up to `limit` events of a flow after the one with the id `after`; from the first on when that is not set, or belongs to
 -- another flow that had this id before. It also returns whether events before the first of them are lost, and the counts of lost
 -- events by node, also when a gap precedes the next events. Nil when `after` is not the id of an event.
 function event_log.read(c, flow_id, after, limit)
+  local s, at = store.of_flow(c, flow_id)
+  local count = s.count_noted(at)
+  if count then return read_noted(c, s, at, count, after, limit) end
   local list, events = key.flow_events(c, flow_id), {}
   local core = redis.call('HMGET', key.flow_core(c, flow_id), 'created_at', 'events_base')
   local created, base = core[1] or '0', tonumber(core[2] or '0')
@@ -354,7 +401,7 @@ function event_log.read(c, flow_id, after, limit)
     if events[1] and gone then return events, false, gone end -- up to the gap
     lost = gone ~= nil
   end
-  local count = math.min(limit + 1, READ_ENTRIES)
+  count = math.min(limit + 1, READ_ENTRIES)
   repeat
     local entries = redis.call('LRANGE', list, from, from + count - 1)
     for i, text in ipairs(entries) do
@@ -388,6 +435,8 @@ end
 -- Returns events of one node, the latest first, from a cursor on, "" to begin with: `limit` of them or some more, among a bounded
 -- number of elements. Also returns the next cursor, "" at the end.
 function event_log.read_node(c, flow_id, node, cursor, limit)
+  local s, place = store.of_flow(c, flow_id)
+  if s.count_noted(place) then return s.read_noted_of(place, c, node), '' end
   local core = redis.call('HMGET', key.flow_core(c, flow_id), 'created_at', 'events_base')
   local created, base, events = core[1] or '0', tonumber(core[2] or '0'), {}
   local of, at = string.match(cursor, '^([lk])(%d+)$')

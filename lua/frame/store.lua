@@ -79,6 +79,13 @@
 --          nil for others. It has no joins and no children, and is not paused.
 -- @call    note_unusual(at)                Records that the flow has a field that a plain run does not have.
 -- @call    note_extended(at)               Records that it gets members or edges in addition to its graph.
+-- @call    note_success(at, c)             Records the success of the flow where its events follow from its rows. Returns whether
+--          it does, so that it is not logged.
+-- @call    write_out(at, c)                Writes the events that follow from rows into the event log, before the first one that
+--          does not. Returns whether the call has created the flow.
+-- @call    count_noted(at)                 The number of the events that follow from rows; nil when they are in the event log.
+-- @call    read_noted(at, c, from, limit)  These events from a position on, at most `limit`: id, time, kind, node, attempt, detail.
+-- @call    read_noted_of(at, c, node)      The events of one node among them, the latest first; of the flow itself for "".
 -- @call    add_open(at, flow_key, by)      Changes the number of open members. Returns the new number.
 -- @call    result_execution(at)            The execution whose result becomes the run's result; nil when the graph names none.
 

@@ -161,6 +161,10 @@ store_record.add_nodes, store_record.plain_flow = nothing, none
 
 store_record.note_unusual, store_record.note_extended = nothing, nothing
 
+store_record.note_success, store_record.write_out = nothing, nothing
+
+store_record.count_noted, store_record.read_noted, store_record.read_noted_of = none, none, none
+
 function store_record.add_open(_, flow_key, by) return redis.call('HINCRBY', flow_key, 'open_nodes', by) end
 
 store_record.result_execution = none

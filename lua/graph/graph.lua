@@ -8,6 +8,9 @@ function graph.on_parent_failed(c, execution_id, outcome, reason) end
 -- @hook Runs when a node failed in a flow that stops with its first failure.
 function graph.on_fatal_failure(c, flow_id, flow_key, core) end
 
+-- @hook Runs when a flow closes, before its end is recorded; not for one whose rows have recorded it already.
+function graph.on_closing(c, flow_id) end
+
 -- @hook Runs when a closed flow is open again. `flow` holds the outcome and closed_at that it had.
 function graph.on_reopened(c, flow_id, flow_key, flow) end
 
@@ -89,8 +92,10 @@ function graph.node_ended(c, execution_id, core, t)
   local flow_id = core.flow_id
   local flow_key = key.flow_core(c, flow_id)
   local fatal = false
-  event_log.add_for(c, core, t.outcome, event_log.failed_attempt(core.current_attempt_index, t.category), t.reason)
-  if t.outcome ~= 'success' then
+  if t.outcome == 'success' then
+    event_log.note(c, execution_id, core, 'success', core.current_attempt_index, t.reason)
+  else
+    event_log.add_for(c, core, t.outcome, event_log.failed_attempt(core.current_attempt_index, t.category), t.reason)
     redis.call('HINCRBY', flow_key, 'nodes_' .. t.outcome, 1)
     flow_record.note_unusual(flow_key)
     local flow = flow_record.read(c, flow_id)
@@ -156,7 +161,6 @@ function graph.reopen_flow(c, flow_id, flow_key, flow)
   flow_record.forget(c)
   redis.call('HDEL', flow_key, unpack(ENDING))
   if flow.outcome == 'expired' then redis.call('HDEL', flow_key, unpack(EXPIRY)) end
-  call.leave(c, 'ZREM', key.ffx_closed_flows(c), flow_id)
   call.leave(c, 'ZREM', key.ffx_purge_due(c), flow_id)
   -- A flow closes with the last of its members, while other members that have long ended may still be listed to be ended.
   redis.call('UNLINK', key.flow_pending_cancels(c, flow_id))
@@ -198,17 +202,14 @@ end
 local function finish(c, flow_id, flow_key, flow, state, outcome, result, waiters)
   redis.call('HSET', flow_key, 'public_flow_state', state, 'outcome', outcome, 'closed_at', c.now_text,
     'last_mutation_at', c.now_text)
-  call.enter(c, key.ffx_closed_flows(c), flow_id, c.now_text)
-  call.keep_as_tree(c, key.ffx_closed_flows(c), call.CALLS_PER_TREE)
   if flow.deadline_at then redis.call('ZREM', key.ffx_flow_deadlines(c), flow_id) end
   graph.on_closed(c, flow_id, flow_key, flow, outcome, result, waiters)
 end
 
--- Closes a flow whose rows already record that all nodes ended with success. `flow` is the value of flow_record.of_plain;
--- `result` and `waiters` are as for graph.on_closed. Returns the encoded event, which the caller logs.
+-- Closes a flow whose rows already record that all nodes ended with success, and when. `flow` is the value of flow_record.of_plain;
+-- `result` and `waiters` are as for graph.on_closed. The caller logs the event.
 function graph.close_plain(c, flow_id, flow, result, waiters)
   finish(c, flow_id, key.flow_core(c, flow_id), flow, 'completed', 'success', result, waiters)
-  return encode.logged('flow_success', '', '', '')
 end
 
 -- Closes a flow whose nodes have all ended.
@@ -226,10 +227,11 @@ function graph.close(c, flow_id, flow_key)
     end
   end
   outcome = outcome or 'cancelled'
+  graph.on_closing(c, flow_id)
   finish(c, flow_id, flow_key, flow, state, outcome, outcome == 'success' and result_of(c, flow_id) or nil)
   flow_record.note_unusual(flow_key)
   flow_record.forget(c)
-  event_log.add(c, flow_id, 'flow_' .. outcome)
+  if outcome == 'success' then event_log.note_success(c, flow_id) else event_log.add(c, flow_id, 'flow_' .. outcome) end
 end
 
 -- Handles the contract's cancel of a managed flow, which leaves the members to the keeper.

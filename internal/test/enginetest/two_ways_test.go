@@ -195,13 +195,11 @@ func (g *graph) bytes() string {
 // events are the events of the run without their times.
 func (g *graph) events() []string {
 	g.t.Helper()
-	client := g.e.Client()
-	entries, err := client.Do(g.ctx, client.B().Lrange().Key(g.e.Keys().FlowEvents(g.p, g.id)).Start(0).Stop(-1).Build()).AsStrSlice()
+	reply, err := g.e.ReadEvents(g.ctx, enginerpc.ReadEventsCall{Partition: g.p, FlowID: g.id, Limit: 500})
 	require.NoError(g.t, err)
 	var lines []string
-	for _, entry := range entries {
-		_, events, _ := strings.Cut(entry, "\n")
-		lines = append(lines, strings.Split(events, "\n")...)
+	for _, e := range reply.Events {
+		lines = append(lines, strings.Join([]string{e.Event, e.Node, e.Attempt, e.Detail}, " "))
 	}
 	slices.Sort(lines) // calls log the events of several ends in another order
 	return lines

@@ -75,15 +75,9 @@ type history struct {
 
 // events checks the flow's log: its order is the order in which things happened.
 func (c *checker) events(p *partition, f *flowRecord) {
-	log, exists := f.parts["events"]
 	key := p.key("flow:" + p.tag + ":" + f.id + ":events")
-	if !exists || len(log.list) == 0 {
-		c.fault(RuleEvents, key, "the event log is missing")
-		return
-	}
-	happened, malformed := happenedIn(log.list)
-	if malformed >= 0 {
-		c.fault(RuleEvents, key, "element %d is malformed: %q", malformed, log.list[malformed])
+	happened, ok := c.happened(f, key)
+	if !ok {
 		return
 	}
 	if len(happened) == 0 || happened[0].kind != "flow_submitted" {
@@ -117,6 +111,44 @@ func (c *checker) events(p *partition, f *flowRecord) {
 	if h.closed != want {
 		c.fault(RuleEvents, key, "the log ends the flow with %q, must be %q", h.closed, want)
 	}
+}
+
+// happened returns the events of a flow, from its rows or its event log, and whether both have the right form.
+func (c *checker) happened(f *flowRecord, key string) ([]logged, bool) {
+	log, exists := f.parts["events"]
+	if f.run != nil && !f.run.isLogged {
+		if exists {
+			c.fault(RuleEvents, key, "there is an event log, though the events follow from the rows")
+		}
+		return c.ofRows(f, key), !exists
+	}
+	if !exists || len(log.list) == 0 {
+		c.fault(RuleEvents, key, "the event log is missing")
+		return nil, false
+	}
+	happened, malformed := happenedIn(log.list)
+	if malformed >= 0 {
+		c.fault(RuleEvents, key, "element %d is malformed: %q", malformed, log.list[malformed])
+	}
+	return happened, malformed < 0
+}
+
+// ofRows lists the events that follow from the rows of a run.
+func (c *checker) ofRows(f *flowRecord, key string) (list []logged) {
+	for i, e := range f.run.events {
+		of := logged{index: i, ms: e.At, kind: e.Kind}
+		if e.Ordinal > 0 {
+			of.attempt = "0"
+			if n := f.run.definition.node(e.Ordinal); n != nil {
+				of.node = n.get("name")
+			}
+		}
+		if e.At == 0 {
+			c.fault(RuleEvents, key, "%d: %s of node %q has no time", i, e.Kind, of.node)
+		}
+		list = append(list, of)
+	}
+	return list
 }
 
 func (e *execution) node() string {

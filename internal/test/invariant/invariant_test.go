@@ -3,6 +3,7 @@ package invariant_test
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,6 +34,7 @@ func TestMain(m *testing.M) {
 type stage struct {
 	*enginetest.Bench
 	done, open, joined enginetest.RunPlace
+	nodes              map[enginecore.FlowID]int
 	graph              string
 	instance           string
 	finish             func()
@@ -128,12 +130,33 @@ func setUp(
 	_, s.open = run(def, "open", 2)
 	<-begun
 	if !bench.Contract() {
-		s.graph = s.read(t, s.keys().FlowNodes(s.open.Partition, s.open.FlowID))[14:46]
+		s.graph = rowread.ReadRunHead([]byte(s.read(t, s.keys().FlowNodes(s.open.Partition, s.open.FlowID)))).Graph
+		s.nodes = map[enginecore.FlowID]int{s.done.FlowID: 4, s.open.FlowID: 4, s.joined.FlowID: 3}
+		s.log(t, s.done)
+		s.log(t, s.open)
 	}
 	return s
 }
 
 func (s *stage) keys() enginerpc.Keys { return engine.ConnOf(s.Engine.Internal()).Keys() }
+
+// log writes the events of a diamond, which follow from its rows, into its event log.
+func (s *stage) log(t *testing.T, of enginetest.RunPlace) {
+	t.Helper()
+	nodes := s.keys().FlowNodes(of.Partition, of.FlowID)
+	stored := s.read(t, nodes)
+	head, rows, err := rowread.Parse(stored)
+	require.NoError(t, err)
+	for _, e := range rowread.Events(stored, head, rows) {
+		node, attempt := "", ""
+		if e.Ordinal > 0 {
+			node, attempt = string(rune('a'+e.Ordinal-1)), "0"
+		}
+		element := fmt.Sprintf("%d⏎%s␣%s␣%s␣", e.At, e.Kind, node, attempt)
+		s.do(t, "RPUSH "+s.keys().FlowEvents(of.Partition, of.FlowID)+" "+element)
+	}
+	s.do(t, fmt.Sprintf("SETRANGE %s %d \xff\xff", nodes, rowread.RunHeadColumns["events"][0]))
+}
 
 func (s *stage) read(t *testing.T, key string) string {
 	t.Helper()
@@ -294,35 +317,24 @@ func (s *stage) expand(word string) string {
 	panic("unknown name " + word)
 }
 
-// column is the offset and the width of a value in a row or a header, in bytes.
-type column struct{ at, bytes int }
-
-var rowColumns = map[string]column{
-	"phase": {0, 1}, "owner": {1, 1}, "elig": {2, 1}, "why": {3, 1}, "outcome": {4, 1}, "attempt": {5, 1}, "public": {6, 1},
-	"flags": {7, 1}, "index": {8, 2}, "total": {10, 2}, "open": {19, 2}, "told": {21, 2}, "expires": {23, 6}, "ended": {41, 6},
-	"worker": {53, 4}, "lease": {57, 36},
-}
-
-var headColumns = map[string]column{"form": {0, 1}, "flags": {3, 1}, "open": {4, 4}, "created": {8, 6}, "graph": {14, 2}, "watched": {54, 1}}
-
 // rowCommand makes a command of ROW <node> <column> <number>, or of HEAD <run> <column> <number>.
 func (s *stage) rowCommand(words []string) []string {
 	place, node := s.place(words[1])
-	at := rowColumns[words[2]]
+	column := rowread.NodeRowColumns[words[2]]
 	if words[0] == "HEAD" {
-		at = headColumns[words[2]]
+		column = rowread.RunHeadColumns[words[2]]
 	} else {
-		at.at += rowread.RunHeadBytes + rowread.NodeRowBytes*(ordinals[node]-1)
+		column[0] += rowread.Place(s.nodes[place.FlowID], ordinals[node])
 	}
 	bytes := []byte(words[3])
-	if at.bytes <= 8 {
+	if column[1] <= 8 {
 		n, err := strconv.Atoi(words[3])
-		if err != nil || at.bytes == 0 {
+		if err != nil || column[1] == 0 {
 			panic("a bad command: " + strings.Join(words, " "))
 		}
-		bytes = binary.LittleEndian.AppendUint64(nil, uint64(n))[:at.bytes]
+		bytes = binary.LittleEndian.AppendUint64(nil, uint64(n))[:column[1]]
 	}
-	return []string{"SETRANGE", s.keys().FlowNodes(place.Partition, place.FlowID), strconv.Itoa(at.at), string(bytes)}
+	return []string{"SETRANGE", s.keys().FlowNodes(place.Partition, place.FlowID), strconv.Itoa(column[0]), string(bytes)}
 }
 
 func (s *stage) do(t *testing.T, command string) {

@@ -176,8 +176,10 @@ func (c *checker) graphRows(p *partition, hash string, g *graph) {
 		return
 	}
 	nodes, rows, want := number(g.hash["nodes"]), g.hash["rows"], 0
-	if want = nodes * rowread.NodeRowBytes; nodes > graphChunk {
-		rows, want = p.graphRows[hash].text, want+rowread.RunHeadBytes
+	if want = rowread.Place(nodes, nodes+1); nodes > graphChunk {
+		rows = p.graphRows[hash].text
+	} else {
+		want -= rowread.RunHeadBytes
 	}
 	if len(rows) != want {
 		c.fault(RuleRows, g.key, "has %d bytes of rows for %d nodes, must have %d", len(rows), nodes, want)
@@ -204,8 +206,13 @@ func (c *checker) registry(p *partition) {
 	workers, key := p.indexes["workers"].hash, p.key("ffx:"+p.tag+":workers")
 	for field, text := range workers {
 		both, isWorker := strings.CutPrefix(field, "@")
+		of, isSince := strings.CutPrefix(field, "since ")
 		switch _, _, ok := splitWorker(text); {
 		case field == "last":
+		case isSince:
+			if workers[of] == "" || number(text) == 0 {
+				c.fault(RuleRows, key, "%s is %q, the worker is %q", field, text, workers[of])
+			}
 		case isWorker:
 			if workers[text] != both {
 				c.fault(RuleRows, key, "%s is number %s, which is %q", both, text, workers[text])
@@ -357,7 +364,7 @@ func (c *checker) row(p *partition, f *flowRecord, e *execution) {
 	if text := p.indexes["workers"].hash[strconv.Itoa(int(r.worker))]; r.worker > 0 && text == "" {
 		c.fault(RuleLease, e.key, "is held by worker number %d, which is unknown", r.worker)
 	}
-	if (r.worker > 0) != r.flag(rowread.NodeRowLeased) {
+	if isLeased := r.flag(rowread.NodeRowLeased); isLeased && r.worker == 0 || !isLeased && r.worker > 0 && e.get("terminal_outcome") != "success" {
 		c.fault(RuleLease, e.key, "shows a lease: %t, of worker number %d", r.flag(rowread.NodeRowLeased), r.worker)
 	}
 	if r.flag(rowread.NodeRowLeased) && r.lease == noLease {

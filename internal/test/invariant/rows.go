@@ -36,8 +36,12 @@ type runHead struct {
 	key        string
 	count      int
 	flags      int
-	open       int // from the header, or else counted in the rows
+	events     []rowread.Event // that follow from the rows
+	isLogged   bool            // the events are in the event log
+	open       int             // from the header, or else counted in the rows
 	created    int64
+	listed     int64 // place in the lists of runs (Unix µs)
+	closed     int64 // place in the list of runs that are over
 	graph      string
 	rows       []row
 	input      string // when it is stored with the rows
@@ -67,15 +71,17 @@ func (r *row) flag(mask int) bool { return r.flags&mask != 0 }
 func readRows(key, text string) (*runHead, string) {
 	b := []byte(text)
 	if len(b) < rowread.RunHeadBytes || b[0] != rowread.RunHeadForm {
-		return nil, fmt.Sprint("has no header of form ", rowread.RunHeadForm)
+		return nil, fmt.Sprintf("has no header of form %d", rowread.RunHeadForm)
 	}
 	stored := rowread.ReadRunHead(b)
 	h := &runHead{
 		key: key, count: stored.Count, flags: stored.Flags, open: int(stored.Open), created: stored.Created, graph: stored.Graph,
+		listed: stored.Listed, closed: stored.Closed,
 		watched: stored.Watched != 0,
 	}
 	h.extended, h.replayed = h.flags&rowread.RunHeadExtended != 0, h.flags&rowread.RunHeadReplayed != 0
-	want := rowread.RunHeadBytes + h.count*rowread.NodeRowBytes
+	h.isLogged = stored.Events == rowread.Logged
+	want := rowread.Place(h.count, h.count+1)
 	if behind := b[min(want, len(b)):]; h.flags&rowread.RunHeadInput != 0 {
 		h.input, behind = textAfter(behind)
 		if h.input == "" {
@@ -94,7 +100,7 @@ func readRows(key, text string) (*runHead, string) {
 	}
 	h.rows = make([]row, h.count)
 	for i := range h.rows {
-		h.rows[i] = readRow(b[rowread.RunHeadBytes+i*rowread.NodeRowBytes:][:rowread.NodeRowBytes])
+		h.rows[i] = readRow(b[rowread.Place(h.count, i+1):][:rowread.NodeRowBytes])
 		h.rows[i].ordinal = i + 1
 		if h.rows[i].changed == 0 {
 			h.rows[i].changed = h.created
@@ -102,6 +108,9 @@ func readRows(key, text string) (*runHead, string) {
 	}
 	if h.flags&flagsStanding == rowread.RunHeadPlain && h.count <= smallRun {
 		h.open = h.openRows()
+	}
+	if head, rows, err := rowread.Parse(text); err == nil {
+		h.events = rowread.Events(text, head, rows)
 	}
 	return h, ""
 }
@@ -262,7 +271,7 @@ func (p *partition) leaseFields(r *row, core map[string]string) {
 	case r.flag(rowread.NodeRowLeased):
 		core["current_lease_id"] = r.lease
 	}
-	if r.worker > 0 {
+	if r.worker > 0 && core["ownership_state"] != "unowned" {
 		text := p.indexes["workers"].hash[strconv.Itoa(int(r.worker))]
 		core["current_worker_instance_id"], core["current_worker_id"], _ = splitWorker(text)
 	}

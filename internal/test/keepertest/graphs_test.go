@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/errorcode"
@@ -185,7 +186,7 @@ func TestBadGraphs(t *testing.T) {
 	})
 }
 
-// Numbers of workers that no row names are forgotten.
+// Numbers of workers that no row names are forgotten: neither the row of a leased node, nor of one that has ended.
 func TestUnusedWorkerNumbersAreRemoved(t *testing.T) {
 	t.Parallel()
 	b, clock := enginetest.WithClock(t, runtime.OpenConfig{Partitions: 1})
@@ -209,7 +210,8 @@ func TestUnusedWorkerNumbersAreRemoved(t *testing.T) {
 	}
 	workers := d.keys.FfxWorkers(keyspace.Partition{Family: keyspace.FlowFamily})
 	first := b.Worker(t, []activity.Handler{hold})
-	_, err = start(1).Result(d.ctx)
+	ended := start(1)
+	_, err = ended.Result(d.ctx)
 	require.NoError(t, err)
 	require.NoError(t, first.Stop())
 	require.EqualValues(t, 3, d.count("HLEN", workers))
@@ -221,10 +223,23 @@ func TestUnusedWorkerNumbersAreRemoved(t *testing.T) {
 	require.EqualValues(t, 5, d.count("HLEN", workers), "both may come back soon")
 	clock.Jump(2 * time.Minute)
 	d.run("index_reconciliation")
-	require.EqualValues(t, 3, d.count("HLEN", workers), "the first is gone, the second has a lease")
+	require.EqualValues(t, 6, d.count("HLEN", workers), "the first has no lease, but a row names it")
 	b.Check(t, invariant.AnyTime)
 	close(gate)
 	_, err = held.Result(d.ctx)
 	require.NoError(t, err)
 	require.NoError(t, second.Stop())
+	require.NoError(t, held.Purge(d.ctx))
+	clock.Jump(2 * time.Minute)
+	d.run("index_reconciliation")
+	require.EqualValues(t, 7, d.count("HLEN", workers), "a run is left that may name both")
+	for event, err := range ended.Watch(d.ctx, "") {
+		require.NoError(t, err)
+		if event.Kind == fabrictype.EventStarted {
+			require.NotEmpty(t, event.Detail)
+		}
+	}
+	require.NoError(t, ended.Purge(d.ctx))
+	d.run("index_reconciliation")
+	require.EqualValues(t, 1, d.count("HLEN", workers))
 }

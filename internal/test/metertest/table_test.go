@@ -35,6 +35,7 @@ type cost struct {
 	inBatch      float64 // with them, in large batches
 	calls        float64
 	commands     float64
+	texts        float64 // made by Lua
 	fixed        float64 // the instructions of those calls of a batch
 }
 
@@ -56,7 +57,7 @@ func measure(t *testing.T, w workload, meter *luameter.Meter) cost {
 	slope := func(few, many int64) float64 { return float64(many-few) / float64(cycles*(large-small)*w.per) }
 	c := cost{
 		instructions: slope(few.Instructions, many.Instructions), inBatch: each(many.Instructions),
-		calls: each(many.Calls), commands: each(many.Commands),
+		calls: each(many.Calls), commands: each(many.Commands), texts: each(many.Texts),
 	}
 	c.fixed = (c.inBatch - c.instructions) * float64(large*w.per)
 	return c
@@ -73,13 +74,13 @@ func TestTable(t *testing.T) {
 	}
 	var out strings.Builder
 	table := tabwriter.NewWriter(&out, 0, 4, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "of a run or node\tinstructions\tof plain\twith calls\tof plain\tbounds\tcalls\tcommands\t")
+	fmt.Fprintln(table, "of a run or node\tinstructions\tof plain\twith calls\tof plain\tbounds\tcalls\tcommands\ttexts\t")
 	for _, w := range workloads {
 		if c, found := costs[w.name]; found {
 			base := costs[w.of]
-			fmt.Fprintf(table, "%s\t%.0f\t%s\t%.0f\t%s\t%s\t%.3f\t%.1f\t\n", w.name, c.instructions,
+			fmt.Fprintf(table, "%s\t%.0f\t%s\t%.0f\t%s\t%s\t%.3f\t%.1f\t%.1f\t\n", w.name, c.instructions,
 				ratio(c.instructions, base.instructions), c.inBatch, ratio(c.inBatch, base.inBatch), bounds[w.name], c.calls,
-				c.commands)
+				c.commands, c.texts)
 		}
 	}
 	require.NoError(t, table.Flush())

@@ -7,7 +7,7 @@ import (
 )
 
 // RunHeadBytes is the length of a RunHead.
-const RunHeadBytes = 55
+const RunHeadBytes = 71
 
 // RunHeadForm is the value of this column.
 const RunHeadForm = 2
@@ -35,58 +35,73 @@ const (
 type RunHead struct {
 	// Form: form of the string
 	Form int
-	// Count: number of nodes
-	Count int
-	// Flags: properties of the run
-	Flags int
-	// Open: number of nodes that have not ended; not kept up to date in small plain runs
-	Open int64
-	// Created: creation of the run
-	Created int64
-	// Graph: hash of the graph, in hex
-	Graph string
 	// Origin: origin of the process that started the run and receives its end; 8 times `-` is none
 	Origin string
 	// Watched: 1 if other processes have waited for its end
 	Watched int
+	// Count: number of nodes
+	Count int
+	// Listed: time of its entry in the lists of runs
+	Listed int64
+	// Created: creation of the run
+	Created int64
+	// Graph: hash of the graph, in hex
+	Graph string
+	// Closed: time of its entry in the list of runs that are over; 0 while it is open
+	Closed int64
+	// Flags: properties of the run
+	Flags int
+	// Open: number of nodes that have not ended; not kept up to date in small plain runs
+	Open int64
+	// Events: number of the events so far; 65535 when they are in the event log
+	Events int
 }
 
 // RunHeadColumns has where columns are: how many bytes come before one, and how many it has.
 var RunHeadColumns = map[string][2]int{
 	"form":    {0, 1},
-	"count":   {1, 2},
-	"flags":   {3, 1},
-	"open":    {4, 4},
-	"created": {8, 6},
-	"graph":   {14, 32},
-	"origin":  {46, 8},
-	"watched": {54, 1},
+	"origin":  {1, 8},
+	"watched": {9, 1},
+	"count":   {10, 2},
+	"listed":  {12, 7},
+	"created": {19, 6},
+	"graph":   {25, 32},
+	"closed":  {57, 7},
+	"flags":   {64, 1},
+	"open":    {65, 4},
+	"events":  {69, 2},
 }
 
 // ReadRunHead reads one from the beginning of bytes that have at least its length.
 func ReadRunHead(b []byte) RunHead {
 	return RunHead{
 		Form:    int(b[0:1][0]),
-		Count:   int(binary.LittleEndian.Uint16(b[1:3])),
-		Flags:   int(b[3:4][0]),
-		Open:    int64(binary.LittleEndian.Uint32(b[4:8])),
-		Created: time48(b[8:14]),
-		Graph:   string(b[14:46]),
-		Origin:  string(b[46:54]),
-		Watched: int(b[54:55][0]),
+		Origin:  string(b[1:9]),
+		Watched: int(b[9:10][0]),
+		Count:   int(binary.LittleEndian.Uint16(b[10:12])),
+		Listed:  littleEndian(b[12:19]),
+		Created: littleEndian(b[19:25]),
+		Graph:   string(b[25:57]),
+		Closed:  littleEndian(b[57:64]),
+		Flags:   int(b[64:65][0]),
+		Open:    int64(binary.LittleEndian.Uint32(b[65:69])),
+		Events:  int(binary.LittleEndian.Uint16(b[69:71])),
 	}
 }
 
 // Append appends the bytes of a RunHead.
 func (r RunHead) Append(b []byte) []byte {
 	b = append(b, byte(r.Form))
-	b = binary.LittleEndian.AppendUint16(b, uint16(r.Count))
-	b = append(b, byte(r.Flags))
-	b = binary.LittleEndian.AppendUint32(b, uint32(r.Open))
-	b = appendTime48(b, r.Created)
-	b = append(b, r.Graph...)
 	b = append(b, r.Origin...)
 	b = append(b, byte(r.Watched))
+	b = binary.LittleEndian.AppendUint16(b, uint16(r.Count))
+	b = appendLittleEndian(b, r.Listed, 7)
+	b = appendLittleEndian(b, r.Created, 6)
+	b = append(b, r.Graph...)
+	b = appendLittleEndian(b, r.Closed, 7)
+	b = append(b, byte(r.Flags))
+	b = binary.LittleEndian.AppendUint32(b, uint32(r.Open))
+	b = binary.LittleEndian.AppendUint16(b, uint16(r.Events))
 	return b
 }
 
@@ -233,12 +248,12 @@ type NodeRow struct {
 	Acquired int64
 	// Started: first start
 	Started int64
+	// Worker: number of the worker that runs the node, or has completed it; 0 is none
+	Worker int64
 	// Ended: end
 	Ended int64
 	// Changed: last transition; 0 is the creation of the run
 	Changed int64
-	// Worker: number of the worker; 0 is none
-	Worker int64
 	// Lease: lease id; 36 times `-` is none, 36 times `+` one of another length, which is in `more`
 	Lease string
 }
@@ -263,9 +278,9 @@ var NodeRowColumns = map[string][2]int{
 	"expires":  {23, 6},
 	"acquired": {29, 6},
 	"started":  {35, 6},
-	"ended":    {41, 6},
-	"changed":  {47, 6},
-	"worker":   {53, 4},
+	"worker":   {41, 4},
+	"ended":    {45, 6},
+	"changed":  {51, 6},
 	"lease":    {57, 36},
 }
 
@@ -287,12 +302,12 @@ func ReadNodeRow(b []byte) NodeRow {
 		Epoch:    int64(binary.LittleEndian.Uint32(b[15:19])),
 		Open:     int(binary.LittleEndian.Uint16(b[19:21])),
 		Told:     int(binary.LittleEndian.Uint16(b[21:23])),
-		Expires:  time48(b[23:29]),
-		Acquired: time48(b[29:35]),
-		Started:  time48(b[35:41]),
-		Ended:    time48(b[41:47]),
-		Changed:  time48(b[47:53]),
-		Worker:   int64(binary.LittleEndian.Uint32(b[53:57])),
+		Expires:  littleEndian(b[23:29]),
+		Acquired: littleEndian(b[29:35]),
+		Started:  littleEndian(b[35:41]),
+		Worker:   int64(binary.LittleEndian.Uint32(b[41:45])),
+		Ended:    littleEndian(b[45:51]),
+		Changed:  littleEndian(b[51:57]),
 		Lease:    string(b[57:93]),
 	}
 }
@@ -314,12 +329,12 @@ func (r NodeRow) Append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(r.Epoch))
 	b = binary.LittleEndian.AppendUint16(b, uint16(r.Open))
 	b = binary.LittleEndian.AppendUint16(b, uint16(r.Told))
-	b = appendTime48(b, r.Expires)
-	b = appendTime48(b, r.Acquired)
-	b = appendTime48(b, r.Started)
-	b = appendTime48(b, r.Ended)
-	b = appendTime48(b, r.Changed)
+	b = appendLittleEndian(b, r.Expires, 6)
+	b = appendLittleEndian(b, r.Acquired, 6)
+	b = appendLittleEndian(b, r.Started, 6)
 	b = binary.LittleEndian.AppendUint32(b, uint32(r.Worker))
+	b = appendLittleEndian(b, r.Ended, 6)
+	b = appendLittleEndian(b, r.Changed, 6)
 	b = append(b, r.Lease...)
 	return b
 }

@@ -66,7 +66,7 @@ func Record(ctx context.Context, client rueidis.Client, keys enginerpc.Keys, id 
 			out[name] = run[name]
 		}
 	}
-	if row.Worker == 0 {
+	if row.Worker == 0 || row.Ownership == "unowned" { // it has completed the node
 		return out, nil
 	}
 	workers, err := hash(ctx, client, keys.FfxWorkers(p))
@@ -158,13 +158,33 @@ func Set(ctx context.Context, client rueidis.Client, keys enginerpc.Keys, id eng
 		return setFlag(ctx, client, keys.FlowNodes(p, FlowID(id)), ordinal)
 	}
 	text := binary.LittleEndian.AppendUint64(nil, n)[:column[1]]
-	offset := int64(RunHeadBytes + (ordinal-1)*NodeRowBytes + column[0])
-	return client.Do(ctx, client.B().Setrange().Key(keys.FlowNodes(p, FlowID(id))).Offset(offset).Value(string(text)).Build()).Error()
+	key := keys.FlowNodes(p, FlowID(id))
+	place, err := placeIn(ctx, client, key, ordinal)
+	if err != nil {
+		return err
+	}
+	return client.Do(ctx, client.B().Setrange().Key(key).Offset(place+int64(column[0])).Value(string(text)).Build()).Error()
+}
+
+// placeIn returns where the row of a node begins in a run.
+func placeIn(ctx context.Context, client rueidis.Client, key string, ordinal int) (int64, error) {
+	head, err := client.Do(ctx, client.B().Getrange().Key(key).Start(0).End(RunHeadBytes-1).Build()).ToString()
+	if err == nil && len(head) < RunHeadBytes {
+		err = fmt.Errorf("%s has no rows", key)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return int64(Place(ReadRunHead([]byte(head)).Count, ordinal)), nil
 }
 
 // setFlag notes that a row has further fields.
 func setFlag(ctx context.Context, client rueidis.Client, key string, ordinal int) error {
-	at := int64(RunHeadBytes + (ordinal-1)*NodeRowBytes + NodeRowColumns["flags"][0])
+	at, err := placeIn(ctx, client, key, ordinal)
+	if err != nil {
+		return err
+	}
+	at += int64(NodeRowColumns["flags"][0])
 	text, err := client.Do(ctx, client.B().Getrange().Key(key).Start(at).End(at).Build()).ToString()
 	if err != nil || text == "" {
 		return err

@@ -24,13 +24,29 @@ const (
 	standing = RunHeadExtended | RunHeadReplayed | RunHeadPurging | RunHeadPlain
 )
 
+// Logged is the number of events of a run whose events are in the event log.
+const Logged = 65535
+
+// Place returns how many bytes come before the row of a node of a run with count nodes. Before the first row are the
+// header and the course.
+func Place(count, ordinal int) int {
+	course := 4 * count
+	if count == 1 {
+		course = 0
+	}
+	return RunHeadBytes + course + (ordinal-1)*NodeRowBytes
+}
+
 // Head is the header of a run's rows.
 type Head struct {
 	Nodes   int
 	Flags   int // of RunHead
 	Open    int // nodes that have not ended
 	Created int64
+	Listed  int64  // place in the lists of runs (Unix µs)
+	Closed  int64  // place in the list of runs that are over; 0 while it is open
 	Graph   string // hash
+	Events  int    // number of events that follow from the rows; -1 when they are in the event log
 }
 
 // Row is one node. State fields have the texts that records have, "" for a value that is in the hash of further fields.
@@ -50,7 +66,7 @@ type Row struct {
 // Result returns the result of a node of a run by its ordinal: nodes is the string with its rows, and results the hash
 // with results. A run of one node has a short result after its row.
 func Result(nodes string, results map[string]string, ordinal int) string {
-	if ordinal == 1 && len(nodes) >= RunHeadBytes+NodeRowBytes && ReadRunHead([]byte(nodes)).Count == 1 {
+	if ordinal == 1 && len(nodes) >= Place(1, 2) && ReadRunHead([]byte(nodes)).Count == 1 {
 		_, rest := inputAfter(nodes, 1)
 		if result, _ := textAt(rest); result != "" {
 			return result
@@ -61,7 +77,7 @@ func Result(nodes string, results map[string]string, ordinal int) string {
 
 // inputAfter returns the input after the rows of a run with count nodes, "" without one, and the rest after it.
 func inputAfter(nodes string, count int) (input, rest string) {
-	rest = nodes[RunHeadBytes+count*NodeRowBytes:]
+	rest = nodes[Place(count, count+1):]
 	if ReadRunHead([]byte(nodes)).Flags&RunHeadInput == 0 {
 		return "", rest
 	}
@@ -87,8 +103,14 @@ func Parse(nodes string) (Head, []Row, error) {
 	}
 	b := []byte(nodes)
 	stored := ReadRunHead(b)
-	h := Head{Nodes: stored.Count, Flags: stored.Flags, Open: int(stored.Open), Created: stored.Created, Graph: stored.Graph}
-	want := RunHeadBytes + h.Nodes*NodeRowBytes
+	h := Head{
+		Nodes: stored.Count, Flags: stored.Flags, Open: int(stored.Open), Created: stored.Created, Graph: stored.Graph,
+		Events: stored.Events, Listed: stored.Listed, Closed: stored.Closed,
+	}
+	if h.Events == Logged {
+		h.Events = -1
+	}
+	want := Place(h.Nodes, h.Nodes+1)
 	if h.Flags&RunHeadInput != 0 && len(b) > want {
 		input, _ := inputAfter(nodes, h.Nodes)
 		want += 4 + len(input)
@@ -98,7 +120,7 @@ func Parse(nodes string) (Head, []Row, error) {
 	}
 	rows := make([]Row, h.Nodes)
 	for i := range rows {
-		rows[i] = rowOf(ReadNodeRow(b[RunHeadBytes+i*NodeRowBytes:]))
+		rows[i] = rowOf(ReadNodeRow(b[Place(h.Nodes, i+1):]))
 		if rows[i].Changed == 0 {
 			rows[i].Changed = h.Created
 		}
@@ -114,12 +136,49 @@ func Parse(nodes string) (Head, []Row, error) {
 	return h, rows, nil
 }
 
-func time48(b []byte) int64 {
-	return int64(binary.LittleEndian.Uint32(b)) | int64(binary.LittleEndian.Uint16(b[4:]))<<32
+// Event is an event that follows from the rows of a run.
+type Event struct {
+	Kind    string
+	Ordinal int // of the node; 0 for events of the run
+	At      int64
+	Worker  int64 // of a start
 }
 
-func appendTime48(b []byte, at int64) []byte {
-	return binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint32(b, uint32(at)), uint16(at>>32))
+// Events returns the events that follow from the rows of a run, in order, which Parse has read of nodes; none when they
+// are in the event log.
+func Events(nodes string, h Head, rows []Row) (events []Event) {
+	for position := range h.Events {
+		switch {
+		case position == 0:
+			events = append(events, Event{Kind: "flow_submitted", At: h.Created})
+		case position == 2*h.Nodes+1:
+			events = append(events, Event{Kind: "flow_success", At: events[position-1].At})
+		default:
+			entry := position + 1 // of a run of one node
+			if h.Nodes > 1 {
+				entry = int(binary.LittleEndian.Uint16([]byte(nodes[RunHeadBytes+2*(position-1):])))
+			}
+			e := Event{Kind: "started", Ordinal: entry / 2}
+			if e.Ordinal < 1 || e.Ordinal > len(rows) {
+				return append(events, Event{Kind: "malformed"})
+			}
+			if e.At, e.Worker = rows[e.Ordinal-1].Started, rows[e.Ordinal-1].Worker; entry%2 == 1 {
+				e.Kind, e.At, e.Worker = "success", rows[e.Ordinal-1].Ended, 0
+			}
+			events = append(events, e)
+		}
+	}
+	return events
+}
+
+func littleEndian(b []byte) int64 {
+	var eight [8]byte
+	copy(eight[:], b)
+	return int64(binary.LittleEndian.Uint64(eight[:]))
+}
+
+func appendLittleEndian(b []byte, n int64, size int) []byte {
+	return append(b, binary.LittleEndian.AppendUint64(nil, uint64(n))[:size]...)
 }
 
 func rowOf(stored NodeRow) Row {

@@ -253,6 +253,7 @@ function claiming.claim(c, request, x)
   if request.aside then
     take_from(c, request, key.lane_blocked_route(c, request.lane), take_set_aside, out, MAX_PASSED_ASIDE)
   end
+  x.is_mixed = true -- the general functions may have loaded runs
   if #out < request.count then claiming.fill(c, request, x) end
   return out
 end

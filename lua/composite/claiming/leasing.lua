@@ -28,9 +28,10 @@ function leasing.lease_runnable(c, request, execution_id, core_key, core, n, lef
   end
   -- A new attempt has its full timeout, regardless of the rest of an earlier one.
   if attempt.type ~= 'resumed' or not is_set(core.remaining_attempt_timeout) then leasing.arm_timeout(c, execution_id, core) end
-  if core.managed then
-    event_log.add_for(c, core, attempt.type == 'resumed' and 'resumed' or 'started', attempt.index,
-      request.worker_instance_id)
+  if attempt.type == 'resumed' then
+    if core.managed then event_log.add_for(c, core, 'resumed', attempt.index, request.worker_instance_id) end
+  elseif core.managed then
+    event_log.note(c, execution_id, core, 'started', attempt.index, request.worker_instance_id)
   end
   wake.due(c, c.now + request.ttl)
   return claim_reply.describe(c, execution_id, core, attempt, w.lease_id)

@@ -4,8 +4,8 @@
 local EDGE_BYTES = 3
 local MAX_FLAGS, KIND_MASK, CASE, CASE_STEP = 7, 4, 3, 8
 
--- Ordinals are 16 bits.
-local MAX_NODES = 65535
+-- The course of a run has twice the ordinals, in 16 bits.
+local MAX_NODES = 32000
 
 -- Modulus of the sums over edges: the square of a number below it is exact.
 local MODULUS = 94906247

@@ -36,14 +36,14 @@ end
 local function given(value) return value ~= '' and value or nil end
 
 -- Reads a node from a chunk: its fields in the order of stored_node. The table is made with all of its fields at once, including
--- later ones, since growing a table costs more than all other work here.
-local function read_node(values, ordinal)
+-- later ones, since growing a table costs more than all other work here. `count` is how many nodes the graph has.
+local function read_node(values, ordinal, count)
   local name, kind, lane_id, priority, uses_flow_input, input_count, capabilities, policy, tags, start_timeout, attempt_timeout, delay, wait_for,
     policy_of_join, ups, downs, limits = unpack(values)
   ups = ups or ''
-  local special = capabilities .. start_timeout .. delay .. wait_for .. policy_of_join
+  local special, place = capabilities .. start_timeout .. delay .. wait_for .. policy_of_join, row.place(count, ordinal)
   return {
-    ordinal = ordinal, suffix = row.suffix(ordinal), place = row.place(ordinal), place_text = number.text(row.place(ordinal)),
+    ordinal = ordinal, suffix = row.suffix(ordinal), place = place, place_text = number.text(place),
     ordinal_text = number.text(ordinal), name = given(name), kind = given(kind),
     lane_id = given(lane_id), priority = given(priority), uses_flow_input = given(uses_flow_input),
     input_count = given(input_count) or '0', capabilities = given(capabilities), policy = given(policy), tags = given(tags),
@@ -51,18 +51,34 @@ local function read_node(values, ordinal)
     join = given(policy_of_join), ups = ups, downs = downs or '', limits = given(limits),
     priority_number = tonumber(priority) or 0, open = #ups / edge_list.EDGE_BYTES, plain = special == '',
     known_to = nil, successors = nil, read_to = nil, line_started = nil, line_success = nil,
+    started = row.started(ordinal), succeeded = row.succeeded(ordinal),
   }
 end
 
 local function chunk_of(ordinal) return math.floor((ordinal - 1) / CHUNK) + 1 end
 
+-- Returns the head fields of a graph in the call's partition; nil when the partition does not have it.
+local function head_of(g)
+  local head = redis.call('HMGET', g.key, 'complete', 'nodes', 'edges', 'result', 'waits', 'budgets', 'blocking')
+  if not head[1] then
+    known[g.key] = nil
+    return nil
+  end
+  g.head = {
+    nodes = tonumber(head[2]), edges = tonumber(head[3]), result = tonumber(head[4]), waits = is_set(head[5]), budgets = is_set(head[6]),
+    blocking = head[7] or '',
+  }
+  return g.head
+end
+
 local function load_chunk(g, chunk)
-  local bytes = redis.call('HGET', g.key, 'n' .. number.digits(chunk))
+  local head = g.head or head_of(g)
+  local bytes = head and redis.call('HGET', g.key, 'n' .. number.digits(chunk))
   if not bytes then return end
   remember(#bytes)
   for i, values in ipairs(cmsgpack.unpack(bytes)) do
     local ordinal = (chunk - 1) * CHUNK + i
-    if not g.nodes[ordinal] then g.nodes[ordinal] = read_node(values, ordinal) end
+    if not g.nodes[ordinal] then g.nodes[ordinal] = read_node(values, ordinal, head.nodes) end
   end
 end
 
@@ -169,20 +185,6 @@ function graph_store.set_unused(c, graph_hash)
   redis.call('ZADD', key.ffx_unused_graphs(c), c.now + graph_store.KEPT_MS, graph_hash)
 end
 
--- Returns the head fields of a graph in the call's partition; nil when the partition does not have it.
-local function head_of(g)
-  local head = redis.call('HMGET', g.key, 'complete', 'nodes', 'edges', 'result', 'waits', 'budgets', 'blocking')
-  if not head[1] then
-    known[g.key] = nil
-    return nil
-  end
-  g.head = {
-    nodes = tonumber(head[2]), edges = tonumber(head[3]), result = tonumber(head[4]), waits = is_set(head[5]), budgets = is_set(head[6]),
-    blocking = head[7] or '',
-  }
-  return g.head
-end
-
 -- Returns the graph of the call's partition with a hash, with its head; nil when the partition does not have it.
 function graph_store.find(c, graph_hash)
   local g = entry(key.ffx_graph(c, graph_hash))
@@ -247,7 +249,7 @@ local function joined(g, letter)
   return all
 end
 
--- Returns the initial rows of a graph of one chunk; nil for other graphs.
+-- Returns the initial course and rows of a graph of one chunk; nil for other graphs.
 function graph_store.initial_rows(g)
   if g.head.nodes > CHUNK then return nil end
   local rows = g.rows

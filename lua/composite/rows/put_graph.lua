@@ -54,11 +54,14 @@ local function fields_of(A, part, at)
   return values, table.concat(rows)
 end
 
--- Stores the rows of one of several chunks, with the header before them when it is the last.
+-- Stores the rows of one of several chunks. When it is the last, the header and the course are put before them, of which only
+-- then the length is known.
 local function write_rows(c, A, part, rows)
   local rows_key = key.ffx_graph_rows(c, A.graph)
-  redis.call('SETRANGE', rows_key, row.place(part.first), rows)
-  if A.last == '1' then redis.call('SETRANGE', rows_key, '0', row.first_head(part.first + #A.nodes - 1, A.graph)) end
+  redis.call('SETRANGE', rows_key, (part.first - 1) * node_row.BYTES, rows)
+  if A.last ~= '1' then return end
+  local nodes = part.first + #A.nodes - 1
+  redis.call('SET', rows_key, row.first_head(nodes, A.graph) .. row.first_course(nodes) .. redis.call('GET', rows_key))
 end
 
 -- Handles the last call of a graph: checks the whole graph, and adds the mark that it is complete. Returns nil, or the error
@@ -74,7 +77,7 @@ local function complete(c, graph_key, A, part, chunks, values, rows)
   local err = graph_check.whole(totals, nodes, A)
   if err then return err end
   graph_store.set_unused(c, A.graph)
-  if chunks == 1 then record.append(values, 'rows', rows) else write_rows(c, A, part, rows) end
+  if chunks == 1 then record.append(values, 'rows', row.first_course(nodes) .. rows) else write_rows(c, A, part, rows) end
   record.append(values, 'nodes', number.text(nodes))
   for _, name in ipairs({ 'edges', 'result' }) do
     values[#values + 1] = name

@@ -1,12 +1,21 @@
--- The nodes of a run, as rows of one string: a header, and after it a row of fixed width for each node, in the order of the
--- graph. A call loads the rows that it needs, changes them in memory, and writes the changes when it ends.
+-- The nodes of a run, as rows of one string: a header, the course of the run, and a row of fixed width for each node, in the
+-- order of the graph. A call loads the rows that it needs, changes them in memory, and writes the changes when it ends.
+--
+-- The course is the order of the events that follow from rows (see row_log), in two bytes for each: the ordinal of the node times
+-- two, plus one for its success, and else for its start. A run of one node has none, because only one order is possible.
 --
 -- The id of a run is a UUID of version 8 whose last four digits are zero. The id of an execution has the ordinal of its node in
 -- their place, from 1 on: both contain the place of the row.
 
 -- @row      run_head  The header of the rows of a run
 -- @column   form      byte      =2 form of the string
+-- @column   origin    text(8)   origin of the process that started the run and receives its end; 8 times `-` is none
+-- @column   watched   byte      1 if other processes have waited for its end
 -- @column   count     short     number of nodes
+-- @column   listed    micros    time of its entry in the lists of runs
+-- @column   created   time      creation of the run
+-- @column   graph     text(32)  hash of the graph, in hex
+-- @column   closed    micros    time of its entry in the list of runs that are over; 0 while it is open
 -- @column   flags     flags     properties of the run
 -- @bit      flags     extended  nodes or edges have been added by the contract's calls
 -- @bit      flags     replayed  a node was replayed, so an edge may be resolved again
@@ -17,13 +26,11 @@
 -- @bit      flags     special   the run has budgets, or belongs to a node
 -- @bit      flags     input     the input of the run follows the rows
 -- @column   open      long      number of nodes that have not ended; not kept up to date in small plain runs
--- @column   created   time      creation of the run
--- @column   graph     text(32)  hash of the graph, in hex
--- @column   origin    text(8)   origin of the process that started the run and receives its end; 8 times `-` is none
--- @column   watched   byte      1 if other processes have waited for its end
--- @piece    state     count flags open created..graph
--- @piece    standing  flags open
--- @piece    identity  created graph
+-- @column   events    short     number of the events so far; 65535 when they are in the event log
+-- @piece    state     count listed..graph closed flags open events
+-- @piece    standing  closed flags open events
+-- @piece    end       closed flags open
+-- @piece    identity  listed created graph
 -- @piece    waiters   origin watched
 
 -- @row      node_row  The row of a node
@@ -65,18 +72,21 @@
 -- @column   expires   time      end of the lease
 -- @column   acquired  time      start of the lease
 -- @column   started   time      first start
+-- @column   worker    long      number of the worker that runs the node, or has completed it; 0 is none
 -- @column   ended     time      end
 -- @column   changed   time      last transition; 0 is the creation of the run
--- @column   worker    long      number of the worker; 0 is none
 -- @column   lease     text(36)  lease id; 36 times `-` is none, 36 times `+` one of another length, which is in `more`
 -- @piece    waits_for phase..epoch open
--- @piece    held      phase..told expires acquired..started
+-- @piece    held      phase..told expires acquired..worker
+-- @piece    happened  started worker ended
 
 local HEAD_BYTES, ROW_BYTES = run_head.BYTES, node_row.BYTES
 
 row.NO_ORIGIN = '--------'
 row.NO_ATTEMPT = 65535
 row.NO_LEASE = '------------------------------------'
+-- Stored in place of the number of a run's events when they are in the event log.
+row.LOGGED = 65535
 -- Stored in place of a lease whose id has another length than this library's ids.
 row.OTHER_LEASE = '++++++++++++++++++++++++++++++++++++'
 
@@ -133,10 +143,6 @@ function row.forget()
   if next(runs) then runs, rows, by_key = {}, {}, {} end
 end
 
--- The last byte that the first read of a run includes: for a small run, all of it. The server's interpreter processes all bytes
--- of each text that it makes, so that more would take longer than another command.
-row.LAST_OF_FIRST_READ = 1023
-
 -- Maximum number of nodes of a small run, which the first read includes completely. The header does not contain the number of
 -- open nodes of a small plain run that has only the nodes of its graph, none of them replayed, because the rows do. So a node
 -- that succeeds does not write the header unless it is the last.
@@ -146,11 +152,27 @@ row.SMALL_RUN = SMALL_RUN
 -- The phase of a node that has ended, as a number in rows.
 local TERMINAL = 4
 
--- Creates a run in memory. `at` is the place of the partition (see call.open), false where only a key of the run is known.
-local function new_run(at, prefix, tag, id, nodes_key, count, flags, open, created, graph_hash, origin, watched)
+-- Returns how many bytes are before the row of a node of a run with `count` nodes.
+function row.place(count, ordinal) return HEAD_BYTES + (count > 1 and 4 * count or 0) + (ordinal - 1) * ROW_BYTES end
+
+-- The last byte that the first read of a run includes: for a small run, all of it. The server's interpreter processes all bytes
+-- of each text that it makes, so that more would take longer than another command.
+row.LAST_OF_FIRST_READ = row.place(SMALL_RUN, SMALL_RUN + 1) - 1
+
+-- Returns the course of a run in which nothing has happened.
+function row.first_course(count) return count > 1 and string.rep('\0', 4 * count) or '' end
+
+-- Returns the start or the success of a node, as the course of its run contains it.
+function row.started(ordinal) return struct.pack('<H', 2 * ordinal) end
+function row.succeeded(ordinal) return struct.pack('<H', 2 * ordinal + 1) end
+
+-- Creates a run in memory, with the fields of its header. `at` is the place of the partition (see call.open), false where only a key
+-- of the run is known.
+local function new_run(at, prefix, tag, id, nodes_key, head)
   return {
-    at = at, prefix = prefix, tag = tag, id = id, key = nodes_key, stem = tag .. ':' .. string.sub(id, 1, 32), count = count,
-    flags = flags, open = open, created = created, graph = graph_hash, origin = origin, watched = watched, rows = {}, dirty = {},
+    at = at, prefix = prefix, tag = tag, id = id, key = nodes_key, stem = tag .. ':' .. string.sub(id, 1, 32), count = head.count,
+    flags = head.flags, open = head.open, created = head.created, graph = head.graph, listed = head.listed, closed = head.closed,
+    origin = head.origin, watched = head.watched, events = head.events, first = row.place(head.count, 1), rows = {}, dirty = {}, noted = nil,
   }
 end
 
@@ -174,8 +196,7 @@ local function load_run(at, prefix, tag, id, nodes_key)
   if head.form ~= run_head.FORM then
     error('rows of form ' .. head.form .. ', but this library reads form ' .. run_head.FORM .. ': ' .. nodes_key)
   end
-  local run = new_run(at, prefix, tag, id, nodes_key, head.count, head.flags, head.open, head.created, head.graph, head.origin,
-    head.watched)
+  local run = new_run(at, prefix, tag, id, nodes_key, head)
   run.bytes = bytes
   if run.count <= SMALL_RUN and run.flags % 16 == run_head.PLAIN then run.open = nil end
   return run
@@ -183,8 +204,8 @@ end
 
 -- Counts the rows of a small run whose nodes have not ended. `bytes`: all of the run.
 function row.count_open(bytes, count)
-  local open = 0
-  for at = HEAD_BYTES + 1, HEAD_BYTES + count * ROW_BYTES, ROW_BYTES do
+  local open, first = 0, row.place(count, 1)
+  for at = first + 1, first + count * ROW_BYTES, ROW_BYTES do
     if string.byte(bytes, at) ~= TERMINAL then open = open + 1 end
   end
   return open
@@ -218,14 +239,22 @@ function row.is_loaded(flow_id) return runs[flow_id] ~= nil end
 
 -- Returns the header of the text that the runs of a graph are copies of.
 function row.first_head(count, graph_hash)
-  return run_head.pack({ count = count, flags = 0, open = count, created = 0, graph = graph_hash, origin = row.NO_ORIGIN, watched = 0 })
+  return run_head.pack({
+    count = count, flags = 0, open = count, created = 0, graph = graph_hash, listed = 0, closed = 0, origin = row.NO_ORIGIN, watched = 0,
+    events = 1,
+  })
 end
 
--- Creates a run with the initial rows of its nodes: `initial`, or, when that is nil, a copy of the text at `rows_key`. The call's
--- changes to them are written when it ends. `behind`: the bytes after the rows, "" for none. `origin`: see run_watch.
-function row.create(c, flow_id, count, graph_hash, initial, rows_key, flags, behind, origin)
+-- Creates a run with the initial course and rows of its nodes: `initial`, or, when that is nil, a copy of the text at `rows_key`.
+-- The call's changes to them are written when it ends. `listed`: the time of its entry in the lists of runs. `behind`: the bytes
+-- after the rows, "" for none. `origin`: see run_watch.
+function row.create(c, flow_id, count, graph_hash, initial, rows_key, flags, listed, behind, origin)
   local nodes_key = key.flow_nodes(c, flow_id)
-  local run = new_run(c.at, c.at.prefix, c.at.tag, flow_id, nodes_key, count, flags, count, c.now, graph_hash, origin, 0)
+  local run = new_run(c.at, c.at.prefix, c.at.tag, flow_id, nodes_key, {
+    count = count, flags = flags, open = count, created = c.now, graph = graph_hash, listed = listed, closed = 0, origin = origin,
+    watched = 0, events = 1,
+  })
+  run.is_new = true
   local head = run_head.pack(run)
   if initial then
     run.bytes = head .. initial .. behind
@@ -244,7 +273,7 @@ function row.at(run, ordinal)
   local r = run.rows[ordinal]
   if r then return r end
   if ordinal < 1 or ordinal > run.count then return nil end
-  local bytes, at = run.bytes, HEAD_BYTES + (ordinal - 1) * ROW_BYTES
+  local bytes, at = run.bytes, run.first + (ordinal - 1) * ROW_BYTES
   if at + ROW_BYTES > #bytes then
     bytes = redis.call('GETRANGE', run.key, at, at + 2 * ROW_BYTES - 1)
     at = 0
@@ -259,7 +288,7 @@ end
 
 -- Loads the rows from one ordinal to another with one command, for calls that visit many.
 function row.load(run, from, to)
-  local first, last = HEAD_BYTES + (from - 1) * ROW_BYTES, HEAD_BYTES + to * ROW_BYTES - 1
+  local first, last = run.first + (from - 1) * ROW_BYTES, run.first + to * ROW_BYTES - 1
   if last < #run.bytes then return end
   local bytes = redis.call('GETRANGE', run.key, first, last)
   for ordinal = from, to do
@@ -274,7 +303,7 @@ local ELIG = node_row.ELIG_AT - node_row.PHASE_AT
 
 -- Calls a function with the ordinal, phase and eligibility of each row from one ordinal to another, as they are stored.
 function row.each_state(run, from, to, visit)
-  local first, last = HEAD_BYTES + (from - 1) * ROW_BYTES, HEAD_BYTES + to * ROW_BYTES
+  local first, last = run.first + (from - 1) * ROW_BYTES, run.first + to * ROW_BYTES
   local bytes = last <= #run.bytes and string.sub(run.bytes, first + 1, last) or redis.call('GETRANGE', run.key, first, last - 1)
   for at = 1, #bytes, ROW_BYTES do
     visit(from + (at - 1) / ROW_BYTES, string.byte(bytes, at), string.byte(bytes, at + ELIG))
@@ -304,9 +333,6 @@ end
 
 -- Returns the end of the ids of a node's executions.
 function row.suffix(ordinal) return ORDINALS[ordinal] or ordinal_text(ordinal) end
-
--- Returns how many bytes are before the row of a node.
-function row.place(ordinal) return HEAD_BYTES + (ordinal - 1) * ROW_BYTES end
 
 -- Returns the ordinal that the id of an execution contains; 0 for ids without a row.
 function row.ordinal(execution_id)
@@ -403,17 +429,33 @@ local function pack_head(run)
   return run_head.pack(run)
 end
 
--- Writes the header and the changed rows, with one command where they are close to each other.
+-- Adds the header to the texts that are written together, and after it the course of a small run up to the further events
+-- `noted`. The header and the events of a large run are written at once. Returns how many texts there are, and where they end.
+local function add_head(run, noted, parts)
+  run.head_dirty, run.noted = nil, nil
+  local head = pack_head(run)
+  if not noted or run.count == 1 then
+    parts[1] = head
+    return 1, HEAD_BYTES
+  end
+  local at, further = HEAD_BYTES + 2 * (noted.from - 1), table.concat(noted)
+  if run.count <= SMALL_RUN then
+    parts[1] = head .. string.sub(run.bytes, HEAD_BYTES + 1, at) .. further
+    return 1, at + #further
+  end
+  redis.call('SETRANGE', run.key, 0, head)
+  redis.call('SETRANGE', run.key, at, further)
+  return 0, 0
+end
+
+-- Writes the header, the further events of the course, and the changed rows, with one command where they are close to each other.
 local function write_rows(run)
   local dirty, changed, parts, count, from, to = run.dirty, nil, {}, 0, '0', 0
-  if run.head_dirty then
-    run.head_dirty = nil
-    parts[1], count, to = pack_head(run), 1, HEAD_BYTES
-  end
+  if run.head_dirty then count, to = add_head(run, run.noted, parts) end
   sort(dirty)
   for i = 1, #dirty do
     local r = dirty[i]
-    local at = HEAD_BYTES + (r.ordinal - 1) * ROW_BYTES
+    local at = run.first + (r.ordinal - 1) * ROW_BYTES
     if count > 0 and at > to then
       if at <= #run.bytes and at - to <= MAX_GAP then
         count = count + 1
@@ -481,7 +523,7 @@ end
 
 -- Discards a run that is removed: its changes are no longer written.
 function row.drop(run)
-  run.dirty, run.head_dirty, run.more_writes = {}, nil, nil
+  run.dirty, run.head_dirty, run.more_writes, run.noted = {}, nil, nil, nil
   runs[run.id] = false
   rows, by_key = {}, {}
 end

@@ -5,11 +5,11 @@
 -- Number of bytes before parts of a row: its states, up to the lease epoch, end before the open edges.
 local OPEN, TOLD, EXPIRES, ACQUIRED = node_row.OPEN_AT - 1, node_row.TOLD_AT - 1, node_row.EXPIRES_AT - 1, node_row.ACQUIRED_AT - 1
 local ROW_BYTES, TIME, WAITS_FOR = node_row.BYTES, node_row.CHANGED_FORMAT, node_row.WAITS_FOR
-local CHANGED, WORKER = node_row.CHANGED_AT - 1, node_row.WORKER_AT - 1
+local CHANGED, LEASE = node_row.CHANGED_AT - 1, node_row.LEASE_AT - 1
 
 -- Pieces of rows: of a node that waits for upstreams, one that may run, one that runs (row_bytes.ACTIVE), and one that was leased
 -- ahead of its places under its limits (row_bytes.AHEAD). They are packed at the first call.
-local WAITING, READY, READY_END, ACTIVE, AHEAD, NO_TIME, NO_WORKER
+local WAITING, READY, READY_END, ACTIVE, AHEAD, NO_TIME
 -- Piece of a node that has succeeded, up to the end of the lease, by the number of its resolved edges.
 local DONE, MAX_DONE = {}, 64
 
@@ -23,10 +23,10 @@ local function piece(states)
 end
 
 local function prepare()
-  NO_TIME, NO_WORKER = struct.pack(node_row.ENDED_FORMAT, 0), struct.pack(node_row.WORKER_FORMAT, 0)
+  NO_TIME = struct.pack(node_row.ENDED_FORMAT, 0)
   WAITING = string.sub(row.initial(1), 1, OPEN)
   local ready = piece({ phase = 1, elig = 1, why = 2, attempt = 2, public = 1, index = row.NO_ATTEMPT, total = 0, epoch = 0 })
-  READY, READY_END = string.sub(ready, 1, CHANGED), string.sub(ready, WORKER + 1)
+  READY, READY_END = string.sub(ready, 1, CHANGED), string.sub(ready, LEASE + 1)
   local active = { phase = 2, owner = 2, elig = 9, attempt = 3, public = 5, flags = node_row.LEASED }
   ACTIVE = string.sub(piece(active), 1, EXPIRES)
   active.flags = node_row.LEASED + node_row.AHEAD
@@ -61,7 +61,7 @@ function row_bytes.ready(now) return READY .. now .. READY_END end
 -- Returns the common part of the rows of nodes that are leased together, without their beginning and the lease: times of the
 -- lease (`expires`, `now`: packed) and the number of the worker.
 function row_bytes.lease_of(expires, now, worker)
-  return expires .. now .. now .. NO_TIME .. now .. struct.pack(node_row.WORKER_FORMAT, worker)
+  return expires .. now .. now .. struct.pack(node_row.WORKER_FORMAT, worker) .. NO_TIME .. now
 end
 
 -- Returns the row of a leased node, with the result of row_bytes.lease_of. `ahead`: before it has its places under its limits.
@@ -79,6 +79,6 @@ function row_bytes.done(told) return DONE[told] or done_of(told) end
 
 -- Returns the rest of the rows of nodes that succeed together, without the lease. `now`: packed.
 function row_bytes.ended(now)
-  if not NO_WORKER then prepare() end
-  return now .. now .. NO_WORKER
+  if not NO_TIME then prepare() end
+  return now .. now
 end

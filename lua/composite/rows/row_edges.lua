@@ -367,10 +367,11 @@ function row_edges.add(r, c, execution_id, _, count)
   return count > 0 and row_edges.take(r, c, execution_id, nil, -count) or r.open
 end
 
--- Marks the edges of a node that runs again for another resolution at its end, except those that were satisfied.
+-- Marks the edges of a node that runs again for another resolution at its end, except those that were satisfied. The row no longer
+-- names the worker that has completed it.
 function row_edges.reopen_downstream(r)
   keep_edges(r)
-  r.told = 0
+  r.told, r.worker = 0, 0
   row_record.set_flag(r, node_row.UNTOLD, false)
   row.touch(r)
 end

@@ -86,7 +86,7 @@ end
 local MAX_BEHIND, LENGTH, LENGTH_BYTES = 1024, '<I4', 4
 
 -- The last byte of a run of one node that an input after its row can have.
-row_inputs.LAST_OF_ONE = row.place(2) + LENGTH_BYTES + MAX_BEHIND - 1
+row_inputs.LAST_OF_ONE = row.place(1, 2) + LENGTH_BYTES + MAX_BEHIND - 1
 
 -- Returns an input or a result in the form that follows the rows; nil when it is too long for that.
 function row_inputs.behind(text)
@@ -104,14 +104,14 @@ end
 
 -- Reads the input after a number of rows from the engine, in the form of `row_inputs.behind`.
 local function read_behind(nodes_key, count)
-  local at = row.place(count + 1)
+  local at = row.place(count, count + 1)
   return redis.call('GETRANGE', nodes_key, at, at + LENGTH_BYTES + MAX_BEHIND - 1)
 end
 
 -- Returns the input of a plain run. `bytes`: the beginning of its rows, if the call has read it.
 function row_inputs.of_plain(c, flow, bytes)
   if not flow.has_input then return redis.call('GET', key.flow_input(c, flow.id)) or '' end
-  return bytes and text_at(bytes, row.place(flow.count + 1)) or text_at(read_behind(flow.nodes_key, flow.count), 0) or ''
+  return bytes and text_at(bytes, row.place(flow.count, flow.count + 1)) or text_at(read_behind(flow.nodes_key, flow.count), 0) or ''
 end
 
 -- Returns the input of a flow.
@@ -125,14 +125,14 @@ end
 -- of the run.
 function row_inputs.between(flow, bytes)
   if not flow.has_input then return '' end
-  local at = row.place(2)
+  local at = row.place(1, 2)
   local _, last = text_at(bytes, at)
   return last and string.sub(bytes, at + 1, last) or read_behind(flow.nodes_key, 1)
 end
 
 -- Returns the bytes after the row of a run of one node, and how many of them come before the result.
 local function read_one(run)
-  local behind = redis.call('GETRANGE', run.key, row.place(2), -1)
+  local behind = redis.call('GETRANGE', run.key, row.place(1, 2), -1)
   if not row.has_input(run.flags) then return behind, 0 end
   local _, last = text_at(behind, 0)
   return behind, last
@@ -152,7 +152,7 @@ end
 local function write_one(run, text)
   local behind, at = read_one(run)
   local result = is_set(text) and row_inputs.behind(text) or nil
-  if result or #behind > at then redis.call('SETRANGE', run.key, row.place(2) + at, result or row_inputs.behind('')) end
+  if result or #behind > at then redis.call('SETRANGE', run.key, row.place(1, 2) + at, result or row_inputs.behind('')) end
   return result ~= nil
 end
 

@@ -302,13 +302,16 @@ function WRITE.current_lease_id(r, text)
   set_flag(r, node_row.LEASED, true)
 end
 
+-- The row of a node that has succeeded still names its worker, for its events.
+local UNOWNED = 1
+
 function READ.current_worker_instance_id(r)
-  if r.worker == 0 then return nil end
+  if r.worker == 0 or r.owner == UNOWNED then return nil end
   return worker_registry.instance(r.run, r.worker)
 end
 
 function READ.current_worker_id(r)
-  if r.worker == 0 then return nil end
+  if r.worker == 0 or r.owner == UNOWNED then return nil end
   return worker_registry.worker(r.run, r.worker)
 end
 

@@ -61,6 +61,6 @@ function row_steps.succeed(r, c)
   r.phase, r.owner, r.elig, r.why, r.outcome, r.attempt, r.public = 4, 1, 9, 1, 2, 7, 7
   row_record.set_flag(r, node_row.LEASED, false)
   row_record.set_flag(r, node_row.AHEAD, false)
-  r.expires, r.worker, r.ended, r.changed = 0, 0, c.now, c.now
+  r.expires, r.ended, r.changed = 0, c.now, c.now
   row.touch(r)
 end

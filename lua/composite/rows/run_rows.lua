@@ -22,8 +22,8 @@ function run_rows.add_nodes(run, ids, from, to)
 end
 
 -- Records of plain runs that the interpreter knows, as flow_record.read returns them, in `runs` by the ids of their executions without
--- the ordinal. Each has the place of its run, its keys and graph, and the bytes of its header after the number of open nodes; these
--- values do not change. Bounded: when the table is full, it is emptied.
+-- the ordinal. Each has the place of its run, its keys and graph, and the bytes of its header from `listed` on; these values do not
+-- change. Bounded: when the table is full, it is emptied.
 local known = { runs = {} }
 run_rows.known = known
 local known_count = 0
@@ -49,15 +49,17 @@ end
 local function read_plain(c, stem, flow_id, identity, flags, count)
   local values = redis.call('HMGET', key.flow_core(c, flow_id), unpack(row.is_special(flags) and SPECIAL_FIELDS or PLAIN_FIELDS))
   if not values[1] then return nil end
-  local created, graph_hash = struct.unpack(IDENTITY, identity)
+  local listed, created, graph_hash = struct.unpack(IDENTITY, identity)
   local flow = {
     flow_kind = values[1], run_id = values[2] or '', deadline_at = values[3] or nil, trace_context = values[4] or nil,
     retention = values[5] or nil, fair_key = values[6] or nil, namespace = values[7] or nil, budgets = values[8] or nil,
     budget_ids = values[9] or nil, parent_execution_id = values[10] or nil, fail_fast = values[11] or nil, id = flow_id, at = c.at,
-    identity = identity, public_flow_state = 'open', created = created, created_text = number.time(created),
+    identity = identity, public_flow_state = 'open', packed_id = run_entries.pack_id(flow_id), listed = listed,
+    created = created, created_text = number.time(created),
     graph = graph_store.of_call(c, graph_hash), graph_hash = graph_hash, count = count, is_small = count <= row.SMALL_RUN,
     has_input = row.has_input(flags), read_to = count == 1 and row_inputs.LAST_OF_ONE or nil,
     nodes_key = key.flow_nodes(c, flow_id), results_key = key.flow_results(c, flow_id), events_key = key.flow_events(c, flow_id), about = nil,
+    logged = nil,
   }
   keep(stem, flow)
   return flow
@@ -71,10 +73,12 @@ function run_rows.created(c, r, A, run, deadline_at, budgets, budget_ids)
   keep(r.stem, {
     flow_kind = A.flow_name, namespace = A.namespace, run_id = run.run_id, deadline_at = deadline_at, trace_context = given(run.trace_context),
     retention = given(A.retention), fair_key = given(run.fair_key), budgets = budgets, budget_ids = given(budget_ids), id = r.id, at = c.at,
-    identity = struct.pack(IDENTITY, r.created, r.graph), public_flow_state = 'open', created = r.created, created_text = c.now_text,
+    identity = struct.pack(IDENTITY, r.listed, r.created, r.graph), public_flow_state = 'open', packed_id = run.packed_id,
+    listed = r.listed, created = r.created, created_text = c.now_text,
     graph = r.known_graph, graph_hash = r.graph, count = r.count, is_small = r.count <= row.SMALL_RUN,
     has_input = row.has_input(r.flags), read_to = r.count == 1 and row_inputs.LAST_OF_ONE or nil,
     nodes_key = r.key, results_key = key.flow_results(c, r.id), events_key = key.flow_events(c, r.id), about = nil,
+    logged = nil,
   })
 end
 
@@ -82,8 +86,8 @@ end
 function run_rows.plain_flow(run, c, flow_id)
   if not row.is_plain(run) then return nil end
   local flow = known.runs[run.stem]
-  if flow and flow.at == c.at and flow.created == run.created and flow.graph_hash == run.graph then return flow end
-  return read_plain(c, run.stem, flow_id, struct.pack(IDENTITY, run.created, run.graph), run.flags, run.count)
+  if flow and flow.at == c.at and flow.listed == run.listed and flow.graph_hash == run.graph then return flow end
+  return read_plain(c, run.stem, flow_id, struct.pack(IDENTITY, run.listed, run.created, run.graph), run.flags, run.count)
 end
 
 -- Number of rows after a node's row that are read with it where its success has other effects than to start its successors.
@@ -95,18 +99,19 @@ function run_rows.last_to_read(flow, node)
   local successors, ordinal = graph_store.successors(flow.graph, node), node.ordinal
   local last = successors and successors.last or ordinal + MORE_ROWS
   if successors and successors.count == 0 and flow.is_small then last = flow.count end
-  local to = row.place(last + 1) - 1
-  if to > row.LAST_OF_FIRST_READ then to = row.place(ordinal + 1) - 1 end
+  local to = row.place(flow.count, last + 1) - 1
+  if to > row.LAST_OF_FIRST_READ then to = row.place(flow.count, ordinal + 1) - 1 end
   if to > row.LAST_OF_FIRST_READ then to = HEAD_BYTES - 1 end
   node.read_to = number.text(to)
   return node.read_to
 end
 
--- Reports whether bytes are the beginning of a run that is still plain, and the one of a record that the interpreter knows.
-function run_rows.is_plain(flow, bytes)
-  if #bytes < HEAD_BYTES then return false end
-  local _, flags, _, identity = struct.unpack(STATE, bytes, STATE_AT)
-  return flags % (2 * PLAIN) >= PLAIN and identity == flow.identity
+-- Returns the number of the events of a run as its header has it, if bytes are the beginning of a run that is still plain, and the
+-- one of a record that the interpreter knows.
+function run_rows.events_of(flow, bytes)
+  if #bytes < HEAD_BYTES then return nil end
+  local _, identity, _, flags, _, events = struct.unpack(STATE, bytes, STATE_AT)
+  return flags % (2 * PLAIN) >= PLAIN and identity == flow.identity and events
 end
 
 -- Returns the record of a plain run that the interpreter does not know; nil for another run.
@@ -114,8 +119,8 @@ function run_rows.find_plain(c, stem)
   if string.byte(stem, -18) ~= 56 then return nil end
   local flow_id = string.sub(stem, -32) .. '0000'
   local bytes = redis.call('GETRANGE', key.flow_nodes(c, flow_id), '0', HEAD_BYTES - 1)
-  if #bytes < HEAD_BYTES then return nil end
-  local count, flags, _, identity = struct.unpack(STATE, bytes, STATE_AT)
+  if #bytes < HEAD_BYTES or string.byte(bytes) ~= run_head.FORM then return nil end
+  local count, identity, _, flags = struct.unpack(STATE, bytes, STATE_AT)
   if flags % (2 * PLAIN) < PLAIN then return nil end
   return read_plain(c, stem, flow_id, identity, flags, count)
 end

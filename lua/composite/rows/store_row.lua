@@ -51,6 +51,10 @@ function store_row.node_count(run) return run.count end
 
 store_row.add_nodes, store_row.plain_flow = run_rows.add_nodes, run_rows.plain_flow
 
+store_row.note_success, store_row.write_out = row_log.note_success, row_log.write_out
+
+store_row.count_noted, store_row.read_noted, store_row.read_noted_of = row_log.count, row_log.read, row_log.read_node
+
 store_row.note_unusual, store_row.note_extended = run_rows.note_unusual, run_rows.note_extended
 
 store_row.add_open, store_row.result_execution = run_rows.add_open, run_rows.result_execution

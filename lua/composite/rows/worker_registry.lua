@@ -1,5 +1,6 @@
--- Numbers of workers: a row names the worker that has its lease by a number of its partition. The hash `workers` has `<number>` →
--- the instance and the worker as one text (see text_of_both), `@<that text>` → number, and `last`.
+-- Numbers of workers: a row names the worker that has its lease, or has completed it, by a number of its partition. The hash
+-- `workers` has `<number>` → the instance and the worker as one text (see text_of_both), `@<that text>` → number, and `last`; and
+-- for a worker that has no leases, `since <number>` → a time from which on it has started no node (see forget_gone).
 
 -- Data that the interpreter has read: by prefix and partition, the last number of each instance, and which worker has a number.
 -- It is read again after some time, because the hash may have been removed.
@@ -83,24 +84,33 @@ local function in_use(c)
   return used
 end
 
--- Removes the numbers of workers that no row names and that have not been assigned or read here for a while. Such a worker gets
--- another number if it comes back. Returns how many were removed.
-function worker_registry.forget_gone(c)
+-- Removes the numbers of workers that no row names: those without leases that have not been assigned or read here for a while, and
+-- after whose last start all runs of the partition were created. For a worker that began to have no leases, it records that time, or
+-- the creation of the latest run when the clock of the server has gone back. Such a worker gets another number if it comes back.
+-- `oldest`, `latest`: when these runs were created; nil without runs. Returns how many were removed.
+function worker_registry.forget_gone(c, oldest, latest)
   local workers_key = key.ffx_workers(c)
   if redis.call('HLEN', workers_key) == 0 then return 0 end
   local used = in_use(c)
   if not used then return 0 end
-  local entry, gone = known_of(c.at, c.now), {}
+  local entry, gone, set, removed = known_of(c.at, c.now), {}, {}, 0
   for _, known_as in next, entry.numbers, nil do used[known_as.n] = true end
-  local values = redis.call('HGETALL', workers_key)
-  for i = 1, #values, 2 do
-    local n = tonumber(values[i])
-    if n and not used[n] and #gone < 2 * MAX_REMOVED then
-      gone[#gone + 1] = values[i]
-      gone[#gone + 1] = '@' .. values[i + 1]
-      entry.texts[n] = nil
+  local values, by_field = redis.call('HGETALL', workers_key), {}
+  for i = 1, #values, 2 do by_field[values[i]] = values[i + 1] end
+  for field, both in next, by_field, nil do
+    local n = tonumber(field)
+    local since = n and by_field['since ' .. field]
+    if n and used[n] then
+      if since then gone[#gone + 1] = 'since ' .. field end
+    elseif n and oldest and not since then
+      set[#set + 1], set[#set + 2] = 'since ' .. field, number.time(math.max(c.now, latest))
+    elseif n and (not oldest or tonumber(since) < oldest) and removed < MAX_REMOVED then
+      gone[#gone + 1], gone[#gone + 2] = field, '@' .. both
+      if since then gone[#gone + 1] = 'since ' .. field end
+      removed, entry.texts[n] = removed + 1, nil
     end
   end
+  call.chunked('HSET', workers_key, set)
   call.chunked('HDEL', workers_key, gone)
-  return #gone / 2
+  return removed
 end

@@ -32,11 +32,12 @@ function purge_rows.remove(c, work, run, remove_member)
 end
 
 -- Removes the rows of a run, which no longer uses its graph. The record of the run is removed after them: should the server come
--- back with a part of a call, the purge continues.
+-- back with a part of a call, the purge continues. Returns the run; nil for a flow without rows.
 function purge_rows.finish(c, flow_id)
   local run = row.run(c, flow_id)
-  if not run then return end
+  if not run then return nil end
   row.drop(run)
   redis.call('UNLINK', key.flow_nodes(c, flow_id), key.flow_more(c, flow_id), key.flow_results(c, flow_id))
   graph_store.leave(c, run.graph)
+  return run
 end

@@ -83,22 +83,21 @@ local function flat_tags(tags)
   return flat
 end
 
--- Gathers the tags of a run, and the lists of runs that it enters: most runs of a batch have the same tags as the previous one.
-local function gather_tags(c, batch, flow_name, tags)
+-- Gathers the tags of a run, and the sets of runs that it enters: most runs of a batch have the same tags as the previous one.
+local function gather_tags(c, batch, tags)
   if batch.tags_of == tags then return end
   batch.tags_of, batch.tags = tags, flat_tags(tags)
-  batch.lists = run_list.of(c, flow_name, batch.tags)
+  batch.sets = run_list.of_tags(c, batch.tags)
 end
 
 -- Enters a run that is to be created into the lists, and stores its data in addition to its record.
 function run_record.enter(c, batch, A, run, n)
   local flow_id = run.flow_id
-  gather(batch, 'SADD', key.index_flow_index(c), flow_id)
   if run.budgets then batch_writes.text(batch, key.flow_budgets(c, flow_id), run.budgets.text) end
   if is_set(run.input) and not run.behind then batch_writes.text(batch, key.flow_input(c, flow_id), run.input) end
-  gather_tags(c, batch, A.flow_name, run.tags or A.tags)
+  gather_tags(c, batch, run.tags or A.tags)
   if #batch.tags > 0 then call.chunked('HSET', key.flow_tags(c, flow_id), batch.tags) end
-  for i = 1, #batch.lists do gather(batch, 'ZADD', batch.lists[i], c.now_text, flow_id) end
+  for i = 1, #batch.sets do gather(batch, 'ZADD', batch.sets[i], c.now_text, flow_id) end
   if n.deadline_at then
     gather(batch, 'ZADD', key.ffx_flow_deadlines(c), n.deadline_at, flow_id)
     wake.due(c, n.deadline_at)
@@ -108,7 +107,6 @@ end
 -- Creates the record of a run.
 function run_record.write(c, batch, flow_key, A, run, g, n)
   write_core(c, batch, flow_key, A, run, g, n)
-  event_log.add(c, run.flow_id, 'flow_submitted')
   run_counts.started(c, A.flow_name, A.namespace, run.parent)
   run_feed.started(c, run.flow_id, A.flow_name, A.namespace, run.run_id, run.parent)
   if run.parent then child_run.submitted(c, run.flow_id) end

@@ -186,7 +186,7 @@ local function create_run(c, batch, A, n, run, g)
   if run.budgets or g.head.budgets or run.parent then flags = flags + run_head.SPECIAL end
   if run.behind then flags = flags + run_head.INPUT end
   local r = row.create(c, run.flow_id, g.head.nodes, A.graph, graph_store.initial_rows(g), key.ffx_graph_rows(c, A.graph), flags,
-    run.behind or '', n.origin)
+    run.listed, run.behind or '', n.origin)
   r.known_graph, r.start_at = g, n.start_at
   if r.count > 1 then lane_counts.created(c, r, g) end
   run_record.write(c, batch, flow_key, A, run, g, n)
@@ -212,7 +212,7 @@ local function create_all(c, A, n, runs)
     run_record.enter(c, batch, A, run, n)
   end
   batch_writes.finish(batch)
-  run_list.entered(c, A.flow_name)
+  run_list.enter(c, A.flow_name, runs)
   batch = batch_writes.new()
   if n.arrival then runs[1].fields = arrival.fields(runs[1]) end
   if n.fork then runs[1].fields = { 'forked_from', n.fork.forked_from, 'kept_nodes', number.text(#A.kept) } end

@@ -5,14 +5,12 @@
 local known = run_rows.known
 local HEAD_BYTES, ROW_BYTES, PLAIN = run_head.BYTES, node_row.BYTES, run_head.PLAIN
 local STATE, STATE_AT, HELD = run_head.STATE, run_head.COUNT_AT, node_row.HELD
--- Bytes of the header before the flags, and up to the end of the number of open nodes, which follows them.
-local FLAGS, BEHIND_OPEN = run_head.FLAGS_AT - 1, run_head.CREATED_AT - 1
+-- Bytes of the header before the time of the end, with the flags and the number of open nodes after it, and before the latter. Only
+-- the number of events follows.
+local CLOSED, OPEN = run_head.CLOSED_AT - 1, run_head.OPEN_AT - 1
+local LEASE, LOGGED = node_row.LEASE_AT - 1, row.LOGGED
 local ORIGIN_AT, WATCHED_AT = run_head.ORIGIN_AT, run_head.WATCHED_AT
-local LEASE = node_row.LEASE_AT - 1
 local COUNTED_ACTIVE, COUNTED_WAITING = row.COUNTED_ACTIVE, row.COUNTED_WAITING
-
--- Maximum number of bytes between two rows that are written again unchanged: that takes less time than another command.
-local MAX_GAP = 256
 
 -- Maximum number of bytes that are read together for the rows of a node and of its successors.
 local MAX_READ = 1024
@@ -52,8 +50,8 @@ local function read_children(run, bytes, from, successors)
   return true
 end
 
--- Returns the row of a node's i-th successor with the edge between them resolved, and its event in two parts. A node that no
--- longer waits is leased to the worker, or enters its lane.
+-- Returns the row of a node's i-th successor with the edge between them resolved, and its event in two parts: as a line of the event
+-- log, or as the course of the run contains it. A node that no longer waits is leased to the worker, or enters its lane.
 local function resolve_edge(x, here, run, successors, i, stem, result)
   local open = child_open[i]
   if open > 1 then return row_bytes.waiting(child_bytes[i], child_at[i], open - 1), '', '' end
@@ -67,6 +65,7 @@ local function resolve_edge(x, here, run, successors, i, stem, result)
   else
     turn.count(here, run, node, active and 1 or 0, -1)
   end
+  if active and not run.logged then return active, node.started, '' end
   if active then return active, node.line_started or usual_lease.line_of(node, 'started', 'line_started'), x.logged_instance end
   local core = { created_at = run.created_text, priority = node.priority, managed = '1', fair_key = run.fair_key or '' }
   order.enter(here.c, node.lane_id, execution_id, core)
@@ -92,23 +91,10 @@ local function resolve_edges(x, here, run, successors, stem, result)
   return table.concat(events)
 end
 
--- Writes adjacent rows, beginning with the row of `node`. `head`, unless it is nil, is written at `head_at` of the header.
-local function write(run, bytes, head_at, head, node, rows)
-  local at = node.place
-  if not head then
-    redis.call('SETRANGE', run.nodes_key, node.place_text, rows)
-  elseif at <= #bytes and at - BEHIND_OPEN <= MAX_GAP then
-    redis.call('SETRANGE', run.nodes_key, head_at, head .. string.sub(bytes, BEHIND_OPEN + 1, at) .. rows)
-  else
-    redis.call('SETRANGE', run.nodes_key, head_at, head)
-    redis.call('SETRANGE', run.nodes_key, node.place_text, rows)
-  end
-end
-
 -- Returns the bytes that contain the row of a node and usually the rows of its successors, and the offset of these bytes.
 local function read_rows(run, node, successors)
   local place = node.place
-  local last = row.place((successors and successors.last or node.ordinal) + 1)
+  local last = row.place(run.count, (successors and successors.last or node.ordinal) + 1)
   if last - place > MAX_READ then last = place + ROW_BYTES end
   return redis.call('GETRANGE', run.nodes_key, node.place_text, last - 1), place
 end
@@ -116,13 +102,13 @@ end
 -- Returns how many nodes of a small run are open. `bytes`: those that were read first.
 local function count_open(run, bytes)
   if run.count == 1 then return 1 end
-  if #bytes < row.place(run.count + 1) then bytes = redis.call('GETRANGE', run.nodes_key, 0, -1) end
+  if #bytes < row.place(run.count, run.count + 1) then bytes = redis.call('GETRANGE', run.nodes_key, 0, -1) end
   return row.count_open(bytes, run.count)
 end
 
--- Ends the run whose last node has succeeded. `bytes`: its first bytes. Returns its event, and the outcome of the completion: when
--- nothing but the process of the worker waits for the run, and the result of the node is the run's result, the process learns of
--- the end by the outcome.
+-- Ends the run whose last node has succeeded. `bytes`: its first bytes. Returns the outcome of the completion: when nothing but the
+-- process of the worker waits for the run, and the result of the node is the run's result, the process learns of the end by the
+-- outcome.
 local function close(x, here, run, bytes, node, result)
   local waiters, outcome = string.sub(bytes, ORIGIN_AT, WATCHED_AT), 'OK'
   if graph_store.result(run.graph) ~= node.ordinal then
@@ -130,47 +116,64 @@ local function close(x, here, run, bytes, node, result)
   elseif waiters == x.alone then
     waiters, outcome = run_watch.NOT_AWAITED, 'ended'
   end
-  return '\n' .. graph.close_plain(here.c, run.id, run, result, waiters), outcome
+  graph.close_plain(here.c, run.id, run, result, waiters)
+  return outcome
 end
 
+-- The number of events of a run of one node that has succeeded.
+local EVENTS_OF_ONE = 4
+
 -- Writes the end of the only node of a run.
-local function write_only(run, bytes, flags, done, result)
-  local head = run.over_head
-  if not head or run.over_flags ~= flags then
-    head = struct.pack(run_head.STANDING, flags - PLAIN, 0)
-    run.over_head, run.over_flags = head, flags
-  end
+local function write_only(here, run, bytes, flags, done, result)
+  local head = struct.pack(run_head.STANDING, run_list.ended(here.c, run.packed_id), flags - PLAIN, 0, run.logged and LOGGED or EVENTS_OF_ONE)
   local behind = result ~= '' and row_inputs.behind(result)
   if not behind then
     redis.call('HSET', run.results_key, '1', result)
-    redis.call('SETRANGE', run.nodes_key, FLAGS, head .. string.sub(bytes, BEHIND_OPEN + 1, HEAD_BYTES) .. done)
+    redis.call('SETRANGE', run.nodes_key, CLOSED, head .. done)
   else
-    redis.call('SET', run.nodes_key, string.sub(bytes, 1, FLAGS) .. head .. string.sub(bytes, BEHIND_OPEN + 1, HEAD_BYTES) .. done
-      .. row_inputs.between(run, bytes) .. behind)
+    redis.call('SET', run.nodes_key, string.sub(bytes, 1, CLOSED) .. head .. done .. row_inputs.between(run, bytes) .. behind)
   end
 end
 
--- Ends a node of a run with others: writes its row, its result, and the rows of its successors. Returns the events of these.
-local function write_one(x, here, run, node, successors, bytes, flags, open, done, stem, result)
-  redis.call('HSET', run.results_key, node.ordinal_text, result)
-  local head_at, head = FLAGS + 1, nil
+-- Writes the row of a node that has succeeded, and rows after it, with the header, in other cases than row_log.write_small. `log`:
+-- the events, unless they are logged. `open`: how many nodes were open.
+local function write_other(here, run, bytes, flags, open, events, log, node, rows)
+  local at, head = OPEN, nil
   if open == 1 then
-    head_at, head = FLAGS, struct.pack(run_head.STANDING, flags - PLAIN, 0)
+    at, head = CLOSED, struct.pack(run_head.END, run_list.ended(here.c, run.packed_id), flags - PLAIN, 0)
   elseif not run.is_small then
     head = struct.pack(run_head.OPEN_FORMAT, open - 1)
   end
-  local count = successors.count
-  if count == 1 and successors.last == node.ordinal + 1 then
-    local child, event, by = resolve_edge(x, here, run, successors, 1, stem, result)
-    write(run, bytes, head_at, head, node, done .. child)
-    return event .. by
+  if not head then
+    redis.call('SETRANGE', run.nodes_key, node.place_text, rows)
+  else
+    if not run.logged then head = head .. row_log.extend(run, bytes, events, log, open == 1 and 1 or 0) end
+    row_log.write(run, bytes, at, head, node, rows)
   end
-  write(run, bytes, head_at, head, node, done)
-  if count == 0 then return '' end
-  if count > 1 then return resolve_edges(x, here, run, successors, stem, result) end
-  local child, event, by = resolve_edge(x, here, run, successors, 1, stem, result)
-  redis.call('SETRANGE', run.nodes_key, successors[1].place_text, child)
-  return event .. by
+end
+
+-- Ends a node of a run with others: writes its row, its result, and the rows of its successors. `log`: its event, as resolve_edge
+-- returns events. Returns it with the events of the successors.
+local function write_one(x, here, run, node, successors, bytes, flags, open, done, stem, result, events, log)
+  redis.call('HSET', run.results_key, node.ordinal_text, result)
+  local count = successors.count
+  if count == 1 then
+    local child, event, by = resolve_edge(x, here, run, successors, 1, stem, result)
+    log = log .. event .. by
+    if successors.last == node.ordinal + 1 then
+      done = done .. child
+    else
+      redis.call('SETRANGE', run.nodes_key, successors[1].place_text, child)
+    end
+  elseif count > 1 then
+    log = log .. resolve_edges(x, here, run, successors, stem, result)
+  end
+  if run.is_small and open ~= 1 and not run.logged then
+    row_log.write_small(run, bytes, events, log, node, done)
+  else
+    write_other(here, run, bytes, flags, open, events, log, node, done)
+  end
+  return log
 end
 
 -- Commits the result of a node if its end is of the usual kind. Returns the outcome; false for another end.
@@ -189,7 +192,7 @@ function usual_end.commit(x, execution_id, lease_id, result)
   if not node then return false end
   local bytes = redis.call('GETRANGE', run.nodes_key, '0', run.read_to or node.read_to or run_rows.last_to_read(run, node))
   if #bytes < HEAD_BYTES then return false end
-  local _, flags, open, identity = struct.unpack(STATE, bytes, STATE_AT)
+  local _, identity, _, flags, open, events = struct.unpack(STATE, bytes, STATE_AT)
   if flags % (2 * PLAIN) < PLAIN or identity ~= run.identity then return false end
   local successors = node.successors
   if successors == nil then successors = graph_store.successors(run.graph, node) end
@@ -217,21 +220,23 @@ function usual_end.commit(x, execution_id, lease_id, result)
     turn.count(here, run, node, -1, 0)
   end
   local done = row_bytes.done(count) .. since .. x.ended .. lease_id
-  local text = here.c.now_text .. (node.line_success or usual_lease.line_of(node, 'success', 'line_success'))
+  local log = node.succeeded
+  run.logged = events == LOGGED
+  if run.logged then log = node.line_success or usual_lease.line_of(node, 'success', 'line_success') end
   if run.count == 1 then
-    write_only(run, bytes, flags, done, result)
+    write_only(here, run, bytes, flags, done, result)
   else
     x.budget = x.budget - count
     if successors.others then row_edges.postpone(here.c, execution_id) end
-    text = text .. write_one(x, here, run, node, successors, bytes, flags, open, done, stem, result)
+    log = write_one(x, here, run, node, successors, bytes, flags, open, done, stem, result, events, log)
   end
   if node.attempt_timeout then call.leave(here.c, 'ZREM', key.index_attempt_timeout(here.c), execution_id) end
-  local outcome = 'OK'
-  if open == 1 then
-    local over
-    over, outcome = close(x, here, run, bytes, node, result)
-    text = text .. over
+  local outcome = open == 1 and close(x, here, run, bytes, node, result) or 'OK'
+  if not run.logged then
+    event_log.touch(here.c, run.id)
+    return outcome
   end
-  event_log.push(here.c, run.id, run.events_key, text)
+  if open == 1 then log = log .. '\n' .. encode.logged('flow_success', '', '', '') end
+  event_log.push(here.c, run.id, run.events_key, here.c.now_text .. log)
   return outcome
 end

@@ -87,7 +87,8 @@ function usual_lease.take(x, execution_id)
   if not node or not node.plain or node.lane_id ~= x.lane or node.known_to ~= x.kinds and not is_known(x, node) then return false end
   local bytes = redis.call('GETRANGE', run.nodes_key, '0', run.read_to or node.read_to or run_rows.last_to_read(run, node))
   local c, limits = here.c, node.limits
-  if not run_rows.is_plain(run, bytes) or not row_bytes.is_ready(bytes, node.place) or run.budget_ids and budget_gate.closed(c, run)
+  local events = run_rows.events_of(run, bytes)
+  if not events or not row_bytes.is_ready(bytes, node.place) or run.budget_ids and budget_gate.closed(c, run)
     or limits and not limit_admission.take_room(x.request, limits) then
     return false
   end
@@ -96,15 +97,21 @@ function usual_lease.take(x, execution_id)
   local inputs, complete = inputs_of(c, run, node)
   local description = row_claimed.describe(c, run, execution_id, lease_id, x.expires_text,
     node.uses_flow_input and row_inputs.of_plain(c, run, bytes), inputs, complete, limits)
-  redis.call('SETRANGE', run.nodes_key, node.place_text, add_lease(x, here, execution_id, node, description, lease_id))
+  local leased = add_lease(x, here, execution_id, node, description, lease_id)
+  if events == row.LOGGED then
+    redis.call('SETRANGE', run.nodes_key, node.place_text, leased)
+    event_log.push(c, run.id, run.events_key,
+      c.now_text .. (node.line_started or usual_lease.line_of(node, 'started', 'line_started')) .. x.logged_instance)
+  else
+    row_log.write_small(run, bytes, events, node.started, node, leased)
+    event_log.touch(c, run.id)
+  end
   if here.lane == node.lane_id then
     local counts = here.counts
     counts[row.COUNTED_ACTIVE] = counts[row.COUNTED_ACTIVE] + 1
   else
     turn.count(here, run, node, 1, 0)
   end
-  event_log.push(c, run.id, run.events_key,
-    c.now_text .. (node.line_started or usual_lease.line_of(node, 'started', 'line_started')) .. x.logged_instance)
   return true
 end
 

@@ -158,6 +158,9 @@ func (l *Interpreter) strings(items []string) *lua.LTable {
 	t := l.L.CreateTable(len(items), 0)
 	for i, s := range items {
 		t.RawSetInt(i+1, lua.LString(s))
+		if l.meter != nil {
+			l.meter.Text()
+		}
 	}
 	return t
 }

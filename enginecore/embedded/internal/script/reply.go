@@ -20,6 +20,9 @@ func (l *Interpreter) fromReply(r *resp.Reply) lua.LValue {
 	case resp.KindInt, resp.KindBool:
 		return l.numbers.value(float64(r.Int))
 	case resp.KindBulk, resp.KindVerbatim:
+		if l.meter != nil {
+			l.meter.Text()
+		}
 		return lua.LString(r.Str)
 	case resp.KindDouble:
 		return lua.LString(numfmt.FormatScore(r.Float()))
