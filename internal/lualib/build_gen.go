@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "373-84b909f2c02e5fa1"
+const build = "374-3213968cbc36e14a"
