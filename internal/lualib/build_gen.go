@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "374-78443a5cb68bc95c"
+const build = "374-3213968cbc36e14a"

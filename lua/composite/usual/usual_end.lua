@@ -186,7 +186,7 @@ function usual_end.commit(x, execution_id, lease_id, result)
     run = run_rows.find_plain(here.c, stem)
     if not run then return false end
   end
-  if x.is_mixed and row.is_loaded(run.id) then return false end
+  if row.is_loaded(run.id) then return false end
   local ordinal = row.ORDINAL_OF[string.sub(execution_id, -4)] or row.ordinal(execution_id)
   local node = run.graph.nodes[ordinal] or graph_store.find_node(run.graph, ordinal)
   if not node then return false end

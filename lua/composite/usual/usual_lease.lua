@@ -81,7 +81,7 @@ function usual_lease.take(x, execution_id)
   local run = known.runs[stem]
   local here = run and x.by_place[run.at] or turn.enter(x, execution_id)
   if not run or run.at ~= here.at then run = run_rows.find_plain(here.c, stem) end
-  if not run or not run.is_small or x.is_mixed and row.is_loaded(run.id) then return false end
+  if not run or not run.is_small or row.is_loaded(run.id) then return false end
   local ordinal = row.ORDINAL_OF[string.sub(execution_id, -4)] or row.ordinal(execution_id)
   local node = run.graph.nodes[ordinal] or graph_store.find_node(run.graph, ordinal)
   if not node or not node.plain or node.lane_id ~= x.lane or node.known_to ~= x.kinds and not is_known(x, node) then return false end
