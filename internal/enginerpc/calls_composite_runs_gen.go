@@ -904,109 +904,6 @@ func (ReadFeedCall) decode(r *fields) (out ReadFeedReply) {
 	return out
 }
 
-// ListRunsCall holds the arguments of Conn.ListRuns.
-type ListRunsCall struct {
-	// Partition is where the call works; its tag is part of every key.
-	Partition keyspace.Partition
-	FlowName  string
-	// Before: optional.
-	Before time.Time
-	Limit  int64
-	// BehindID: optional.
-	BehindID enginecore.FlowID
-	// After: optional.
-	After time.Time
-	// Order: optional.
-	Order string
-	// OldestFirst: optional.
-	OldestFirst bool
-	// States: optional.
-	States string
-	// Children: optional.
-	Children bool
-	// Namespace: optional.
-	Namespace string
-	// Text: optional.
-	Text string
-	// RunKey: optional.
-	RunKey string
-	// Queued: optional.
-	Queued bool
-	Tags   []string
-}
-
-// ListRunsReply is the answer to ListRunsCall.
-type ListRunsReply struct {
-	// Status is StatusOK.
-	Status Status
-	Runs   []Run
-	More   bool
-	NextAt time.Time
-	NextID enginecore.FlowID
-}
-
-// ListRuns runs ffx2_list_runs. Returns runs in one partition, the newest first, or the oldest first:
-// of a flow or of all, in certain states (open, success, failed, cancelled, expired), with certain
-// tags, with a text in their id or the name of their flow, created at `before` or earlier and at
-// `after` or later. With the order `closed` both are times of the end, and only runs that are over are
-// returned. With `behind_id`, returns those after the run with that id and the time `before`, or
-// `after` when the oldest come first, whether or not it still exists. With `run_key`, returns the runs
-// with this key, with `queued` those that wait in the queue of their key. Checks a bounded number of
-// runs and may return fewer than there are: while `more`, continue after `next_at` and `next_id`. The
-// tags are names and values in turn. Child runs are left out without `children`, and runs of other
-// namespaces with `namespace`.
-//
-// It only reads. Error codes: errorcode.InvalidInput.
-func (conn *Conn) ListRuns(ctx context.Context, c ListRunsCall) (ListRunsReply, error) {
-	return Do(ctx, conn, c)
-}
-
-func (ListRunsCall) info() callInfo {
-	return callInfo{name: "ffx2_list_runs", readOnly: true, repeatable: true, open: true}
-}
-
-func (c ListRunsCall) encode(w *wire) {
-	w.reserve(1, 13+len(c.Tags))
-	w.partition(c.Partition, keyspace.FlowFamily)
-	w.key(w.keys.ffxPartition(w.tag))
-	w.text(c.FlowName)
-	w.time(c.Before)
-	w.int(c.Limit)
-	w.text(string(c.BehindID))
-	w.time(c.After)
-	w.text(c.Order)
-	w.bool(c.OldestFirst)
-	w.text(c.States)
-	w.bool(c.Children)
-	w.text(c.Namespace)
-	w.text(c.Text)
-	w.text(c.RunKey)
-	w.bool(c.Queued)
-	for _, x := range c.Tags {
-		w.text(x)
-	}
-}
-
-func (ListRunsCall) decode(r *fields) (out ListRunsReply) {
-	out.Status = r.status
-	switch {
-	case r.status == StatusOK:
-		out.Runs = list(r, "runs", decodeRun)
-		if r.left() > 0 {
-			out.More = boolValue(r, "more")
-		}
-		if r.left() > 0 {
-			out.NextAt = timeValue(r, "next_at")
-		}
-		if r.left() > 0 {
-			out.NextID = textValue[enginecore.FlowID](r, "next_id")
-		}
-	default:
-		r.unknownStatus()
-	}
-	return out
-}
-
 // DescribeFlowCall holds the arguments of Conn.DescribeFlow.
 type DescribeFlowCall struct {
 	// Partition is where the call works; its tag is part of every key.
@@ -1646,6 +1543,112 @@ func (ReadNodeEventsCall) decode(r *fields) (out ReadNodeEventsReply) {
 	case r.status == StatusOK:
 		out.NextCursor = textValue[string](r, "next_cursor")
 		out.Events = list(r, "events", decodeFlowEvent)
+	default:
+		r.unknownStatus()
+	}
+	return out
+}
+
+// ListRunsCall holds the arguments of Conn.ListRuns.
+type ListRunsCall struct {
+	// Partition is where the call works; its tag is part of every key.
+	Partition keyspace.Partition
+	FlowName  string
+	// Before: optional.
+	Before time.Time
+	Limit  int64
+	// BehindID: optional.
+	BehindID enginecore.FlowID
+	// After: optional.
+	After time.Time
+	// Order: optional.
+	Order string
+	// OldestFirst: optional.
+	OldestFirst bool
+	// States: optional.
+	States string
+	// Children: optional.
+	Children bool
+	// Namespace: optional.
+	Namespace string
+	// Text: optional.
+	Text string
+	// RunKey: optional.
+	RunKey string
+	// Queued: optional.
+	Queued bool
+	// BehindAt: optional.
+	BehindAt int64
+	Tags     []string
+}
+
+// ListRunsReply is the answer to ListRunsCall.
+type ListRunsReply struct {
+	// Status is StatusOK.
+	Status Status
+	Runs   []Run
+	More   bool
+	NextAt int64
+	NextID enginecore.FlowID
+}
+
+// ListRuns runs ffx2_list_runs. Returns runs in one partition, the newest first, or the oldest first:
+// of a flow or of all, in certain states (open, success, failed, cancelled, expired), with certain
+// tags, with a text in their id or the name of their flow, created at `before` or earlier and at
+// `after` or later. With the order `closed` both are times of the end, and only runs that are over are
+// returned. Each has its place in the order, `listed_at` (µs); with `behind_at` and `behind_id`,
+// returns those after such a place, and the id of its run, whether or not the run still exists. With
+// `run_key`, returns the runs with this key, with `queued` those that wait in the queue of their key.
+// Checks a bounded number of runs and may return fewer than there are: while `more`, continue after
+// `next_at` and `next_id`. The tags are names and values in turn. Child runs are left out without
+// `children`, and runs of other namespaces with `namespace`.
+//
+// It only reads. Error codes: errorcode.InvalidInput.
+func (conn *Conn) ListRuns(ctx context.Context, c ListRunsCall) (ListRunsReply, error) {
+	return Do(ctx, conn, c)
+}
+
+func (ListRunsCall) info() callInfo {
+	return callInfo{name: "ffx2_list_runs", readOnly: true, repeatable: true, open: true}
+}
+
+func (c ListRunsCall) encode(w *wire) {
+	w.reserve(1, 14+len(c.Tags))
+	w.partition(c.Partition, keyspace.FlowFamily)
+	w.key(w.keys.ffxPartition(w.tag))
+	w.text(c.FlowName)
+	w.time(c.Before)
+	w.int(c.Limit)
+	w.text(string(c.BehindID))
+	w.time(c.After)
+	w.text(c.Order)
+	w.bool(c.OldestFirst)
+	w.text(c.States)
+	w.bool(c.Children)
+	w.text(c.Namespace)
+	w.text(c.Text)
+	w.text(c.RunKey)
+	w.bool(c.Queued)
+	w.optionalInt(c.BehindAt)
+	for _, x := range c.Tags {
+		w.text(x)
+	}
+}
+
+func (ListRunsCall) decode(r *fields) (out ListRunsReply) {
+	out.Status = r.status
+	switch {
+	case r.status == StatusOK:
+		out.Runs = list(r, "runs", decodeRun)
+		if r.left() > 0 {
+			out.More = boolValue(r, "more")
+		}
+		if r.left() > 0 {
+			out.NextAt = intValue[int64](r, "next_at")
+		}
+		if r.left() > 0 {
+			out.NextID = textValue[enginecore.FlowID](r, "next_id")
+		}
 	default:
 		r.unknownStatus()
 	}

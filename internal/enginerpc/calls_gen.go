@@ -675,90 +675,6 @@ func decodeRunUpdate(r *fields, out *RunUpdate) {
 	out.Place = intValue[int64](r, "place")
 }
 
-// Run is an element of replies or calls.
-type Run struct {
-	FlowID    enginecore.FlowID
-	RunID     string
-	State     string
-	Outcome   string
-	CreatedAt time.Time
-	ClosedAt  time.Time
-	// FlowName: optional.
-	FlowName string
-	// NodeCount: optional.
-	NodeCount int64
-	// OpenNodes: optional.
-	OpenNodes int64
-	// NodesFailed: optional.
-	NodesFailed int64
-	// NodesCancelled: optional.
-	NodesCancelled int64
-	// NodesExpired: optional.
-	NodesExpired int64
-	// NodesSkipped: optional.
-	NodesSkipped int64
-	// FailedNode: optional.
-	FailedNode string
-	// Paused: optional.
-	Paused string
-	// Tags: optional.
-	Tags []Pair
-	// StartAt: optional.
-	StartAt time.Time
-	// RunKey: optional.
-	RunKey string
-	// Queued: optional.
-	Queued bool
-}
-
-func decodeRun(r *fields, out *Run) {
-	out.FlowID = textValue[enginecore.FlowID](r, "flow_id")
-	out.RunID = textValue[string](r, "run_id")
-	out.State = textValue[string](r, "state")
-	out.Outcome = textValue[string](r, "outcome")
-	out.CreatedAt = timeValue(r, "created_at")
-	out.ClosedAt = timeValue(r, "closed_at")
-	if r.left() > 0 {
-		out.FlowName = textValue[string](r, "flow_name")
-	}
-	if r.left() > 0 {
-		out.NodeCount = intValue[int64](r, "node_count")
-	}
-	if r.left() > 0 {
-		out.OpenNodes = intValue[int64](r, "open_nodes")
-	}
-	if r.left() > 0 {
-		out.NodesFailed = intValue[int64](r, "nodes_failed")
-	}
-	if r.left() > 0 {
-		out.NodesCancelled = intValue[int64](r, "nodes_cancelled")
-	}
-	if r.left() > 0 {
-		out.NodesExpired = intValue[int64](r, "nodes_expired")
-	}
-	if r.left() > 0 {
-		out.NodesSkipped = intValue[int64](r, "nodes_skipped")
-	}
-	if r.left() > 0 {
-		out.FailedNode = textValue[string](r, "failed_node")
-	}
-	if r.left() > 0 {
-		out.Paused = textValue[string](r, "paused")
-	}
-	if r.left() > 0 {
-		out.Tags = pairs(r, "tags")
-	}
-	if r.left() > 0 {
-		out.StartAt = timeValue(r, "start_at")
-	}
-	if r.left() > 0 {
-		out.RunKey = textValue[string](r, "run_key")
-	}
-	if r.left() > 0 {
-		out.Queued = boolValue(r, "queued")
-	}
-}
-
 // DescribedNode is an element of replies or calls.
 type DescribedNode struct {
 	ExecutionID        enginecore.ExecutionID
@@ -941,6 +857,95 @@ func decodeFlowEvent(r *fields, out *FlowEvent) {
 	out.Node = textValue[string](r, "node")
 	out.Attempt = textValue[string](r, "attempt")
 	out.Detail = textValue[string](r, "detail")
+}
+
+// Run is an element of replies or calls.
+type Run struct {
+	FlowID    enginecore.FlowID
+	RunID     string
+	State     string
+	Outcome   string
+	CreatedAt time.Time
+	ClosedAt  time.Time
+	// FlowName: optional.
+	FlowName string
+	// NodeCount: optional.
+	NodeCount int64
+	// OpenNodes: optional.
+	OpenNodes int64
+	// NodesFailed: optional.
+	NodesFailed int64
+	// NodesCancelled: optional.
+	NodesCancelled int64
+	// NodesExpired: optional.
+	NodesExpired int64
+	// NodesSkipped: optional.
+	NodesSkipped int64
+	// FailedNode: optional.
+	FailedNode string
+	// Paused: optional.
+	Paused string
+	// Tags: optional.
+	Tags []Pair
+	// StartAt: optional.
+	StartAt time.Time
+	// RunKey: optional.
+	RunKey string
+	// Queued: optional.
+	Queued bool
+	// ListedAt: optional.
+	ListedAt int64
+}
+
+func decodeRun(r *fields, out *Run) {
+	out.FlowID = textValue[enginecore.FlowID](r, "flow_id")
+	out.RunID = textValue[string](r, "run_id")
+	out.State = textValue[string](r, "state")
+	out.Outcome = textValue[string](r, "outcome")
+	out.CreatedAt = timeValue(r, "created_at")
+	out.ClosedAt = timeValue(r, "closed_at")
+	if r.left() > 0 {
+		out.FlowName = textValue[string](r, "flow_name")
+	}
+	if r.left() > 0 {
+		out.NodeCount = intValue[int64](r, "node_count")
+	}
+	if r.left() > 0 {
+		out.OpenNodes = intValue[int64](r, "open_nodes")
+	}
+	if r.left() > 0 {
+		out.NodesFailed = intValue[int64](r, "nodes_failed")
+	}
+	if r.left() > 0 {
+		out.NodesCancelled = intValue[int64](r, "nodes_cancelled")
+	}
+	if r.left() > 0 {
+		out.NodesExpired = intValue[int64](r, "nodes_expired")
+	}
+	if r.left() > 0 {
+		out.NodesSkipped = intValue[int64](r, "nodes_skipped")
+	}
+	if r.left() > 0 {
+		out.FailedNode = textValue[string](r, "failed_node")
+	}
+	if r.left() > 0 {
+		out.Paused = textValue[string](r, "paused")
+	}
+	if r.left() > 0 {
+		out.Tags = pairs(r, "tags")
+	}
+	if r.left() > 0 {
+		out.StartAt = timeValue(r, "start_at")
+	}
+	if r.left() > 0 {
+		out.RunKey = textValue[string](r, "run_key")
+	}
+	if r.left() > 0 {
+		out.Queued = boolValue(r, "queued")
+	}
+	if r.left() > 0 {
+		out.ListedAt = intValue[int64](r, "listed_at")
+	}
 }
 
 // RelayEntry is an element of replies or calls.

@@ -524,11 +524,6 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "after of test", "flow_name of test", "kinds of test", "1"}},
-		{"ffx2_list_runs", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ListRunsCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowName: "flow_name of test", Before: time.UnixMilli(1795188498438).UTC(), Limit: 6, BehindID: "behind_id of test", After: time.UnixMilli(1795188498438).UTC(), Order: "order of test", OldestFirst: true, States: "states of test", Children: true, Namespace: "namespace of test", Text: "text of test", RunKey: "run_key of test", Queued: true, Tags: []string{"tags of test", "tags2 of test"}})
-		},
-			[]string{"ff:ffx:{fp:7}"},
-			[]string{"flow_name of test", "1795188498438", "6", "behind_id of test", "1795188498438", "order of test", "1", "states of test", "1", "namespace of test", "text of test", "run_key of test", "1", "tags of test", "tags2 of test"}},
 		{"ffx2_describe_flow", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, DescribeFlowCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", Cursor: "cursor of test", Limit: 6})
 		},
@@ -574,6 +569,11 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "node of test", "6", "cursor of test"}},
+		{"ffx2_list_runs", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ListRunsCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowName: "flow_name of test", Before: time.UnixMilli(1795188498438).UTC(), Limit: 6, BehindID: "behind_id of test", After: time.UnixMilli(1795188498438).UTC(), Order: "order of test", OldestFirst: true, States: "states of test", Children: true, Namespace: "namespace of test", Text: "text of test", RunKey: "run_key of test", Queued: true, BehindAt: 10, Tags: []string{"tags of test", "tags2 of test"}})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"flow_name of test", "1795188498438", "6", "behind_id of test", "1795188498438", "order of test", "1", "states of test", "1", "namespace of test", "text of test", "run_key of test", "1", "10", "tags of test", "tags2 of test"}},
 		{"ffx2_move_start", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, MoveStartCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", StartAt: time.UnixMilli(1795188498438).UTC(), From: 5})
 		},
@@ -1510,9 +1510,6 @@ func goldenReplies() []goldenReply {
 		{"ffx2_read_feed OK", []any{1, "OK", []any{[]any{"1795188498438", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "1", "node of test", "detail of test", "entry of test", "6"}, []any{"1795188498438", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "1", "node of test", "detail of test", "entry of test", "6"}}, "next of test", "1", "1"},
 			func(m message) (any, error) { return decodeReply(ReadFeedCall{}.info(), m, ReadFeedCall{}.decode) },
 			ReadFeedReply{Status: StatusOK, Updates: []RunUpdate{{At: time.UnixMilli(1795188498438).UTC(), Kind: "kind of test", FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", Child: true, Node: "node of test", Detail: "detail of test", Entry: "entry of test", Place: 6}, {At: time.UnixMilli(1795188498438).UTC(), Kind: "kind of test", FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", Child: true, Node: "node of test", Detail: "detail of test", Entry: "entry of test", Place: 6}}, Next: "next of test", Lost: true, More: true}},
-		{"ffx2_list_runs OK", []any{1, "OK", []any{[]any{"flow_id of test", "run_id of test", "state of test", "outcome of test", "1795188498438", "1795188498438", "flow_name of test", "11", "11", "13", "16", "14", "14", "failed_node of test", "paused of test", []any{"name", "\x00value"}, "1795188498438", "run_key of test", "1"}, []any{"flow_id of test", "run_id of test", "state of test", "outcome of test", "1795188498438", "1795188498438", "flow_name of test", "11", "11", "13", "16", "14", "14", "failed_node of test", "paused of test", []any{"name", "\x00value"}, "1795188498438", "run_key of test", "1"}}, "1", "1795188498438", "next_id of test"},
-			func(m message) (any, error) { return decodeReply(ListRunsCall{}.info(), m, ListRunsCall{}.decode) },
-			ListRunsReply{Status: StatusOK, Runs: []Run{{FlowID: "flow_id of test", RunID: "run_id of test", State: "state of test", Outcome: "outcome of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ClosedAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", NodeCount: 11, OpenNodes: 11, NodesFailed: 13, NodesCancelled: 16, NodesExpired: 14, NodesSkipped: 14, FailedNode: "failed_node of test", Paused: "paused of test", Tags: []Pair{{"name", []byte("\x00value")}}, StartAt: time.UnixMilli(1795188498438).UTC(), RunKey: "run_key of test", Queued: true}, {FlowID: "flow_id of test", RunID: "run_id of test", State: "state of test", Outcome: "outcome of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ClosedAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", NodeCount: 11, OpenNodes: 11, NodesFailed: 13, NodesCancelled: 16, NodesExpired: 14, NodesSkipped: 14, FailedNode: "failed_node of test", Paused: "paused of test", Tags: []Pair{{"name", []byte("\x00value")}}, StartAt: time.UnixMilli(1795188498438).UTC(), RunKey: "run_key of test", Queued: true}}, More: true, NextAt: time.UnixMilli(1795188498438).UTC(), NextID: "next_id of test"}},
 		{"ffx2_describe_flow OK", []any{1, "OK", "flow_name of test", "run_id of test", "namespace of test", "state of test", "outcome of test", "1795188498438", "1795188498438", "1795188498438", "11", "11", "11", "failed_node of test", "failure_reason of test", "failure_category of test", "cancel_reason of test", "cancelled_by of test", "\x00\xff\r\ndefinition", "next_cursor of test", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "lane_id of test", "state of test", "lifecycle_phase of test", "eligibility of test", "blocking_reason of test", "blocking_detail of test", "9", "12", "14", "1795188498438", "1795188498438", "1795188498438", "1795188498438", "worker_instance_id of test", "1795188498438", "progress_percent of test", "progress_message of test", "failure_reason of test", "failure_category of test", "cancellation_reason of test", "1795188498438", "13", "child_flow_id of test", "child_outcome of test", "1795188498438", "limits of test", "11", "child_kept of test", []any{[]any{"key of test", "1795188498438", "8", "5"}, []any{"key of test", "1795188498438", "8", "5"}}}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "lane_id of test", "state of test", "lifecycle_phase of test", "eligibility of test", "blocking_reason of test", "blocking_detail of test", "9", "12", "14", "1795188498438", "1795188498438", "1795188498438", "1795188498438", "worker_instance_id of test", "1795188498438", "progress_percent of test", "progress_message of test", "failure_reason of test", "failure_category of test", "cancellation_reason of test", "1795188498438", "13", "child_flow_id of test", "child_outcome of test", "1795188498438", "limits of test", "11", "child_kept of test", []any{[]any{"key of test", "1795188498438", "8", "5"}, []any{"key of test", "1795188498438", "8", "5"}}}}, "paused of test", "12", "1795188498438", "rerun_by of test", "rerun_mode of test", "12", "budgets of test", "schedule of test", "1795188498438", "parent_execution_id of test", "13", "14", "16", "14", "1795188498438", "fair_key of test", "priority of test", "1795188498438", "started_by of test", "\x00\xff\r\nmemo", "run_key of test", "7", "queued_behind of test", "forked_from of test", "11"},
 			func(m message) (any, error) {
 				return decodeReply(DescribeFlowCall{}.info(), m, DescribeFlowCall{}.decode)
@@ -1546,6 +1543,9 @@ func goldenReplies() []goldenReply {
 				return decodeReply(ReadNodeEventsCall{}.info(), m, ReadNodeEventsCall{}.decode)
 			},
 			ReadNodeEventsReply{Status: StatusOK, NextCursor: "next_cursor of test", Events: []FlowEvent{{ID: "id of test", At: time.UnixMilli(1795188498438).UTC(), Event: "event of test", Node: "node of test", Attempt: "attempt of test", Detail: "detail of test"}, {ID: "id of test", At: time.UnixMilli(1795188498438).UTC(), Event: "event of test", Node: "node of test", Attempt: "attempt of test", Detail: "detail of test"}}}},
+		{"ffx2_list_runs OK", []any{1, "OK", []any{[]any{"flow_id of test", "run_id of test", "state of test", "outcome of test", "1795188498438", "1795188498438", "flow_name of test", "11", "11", "13", "16", "14", "14", "failed_node of test", "paused of test", []any{"name", "\x00value"}, "1795188498438", "run_key of test", "1", "10"}, []any{"flow_id of test", "run_id of test", "state of test", "outcome of test", "1795188498438", "1795188498438", "flow_name of test", "11", "11", "13", "16", "14", "14", "failed_node of test", "paused of test", []any{"name", "\x00value"}, "1795188498438", "run_key of test", "1", "10"}}, "1", "8", "next_id of test"},
+			func(m message) (any, error) { return decodeReply(ListRunsCall{}.info(), m, ListRunsCall{}.decode) },
+			ListRunsReply{Status: StatusOK, Runs: []Run{{FlowID: "flow_id of test", RunID: "run_id of test", State: "state of test", Outcome: "outcome of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ClosedAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", NodeCount: 11, OpenNodes: 11, NodesFailed: 13, NodesCancelled: 16, NodesExpired: 14, NodesSkipped: 14, FailedNode: "failed_node of test", Paused: "paused of test", Tags: []Pair{{"name", []byte("\x00value")}}, StartAt: time.UnixMilli(1795188498438).UTC(), RunKey: "run_key of test", Queued: true, ListedAt: 10}, {FlowID: "flow_id of test", RunID: "run_id of test", State: "state of test", Outcome: "outcome of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ClosedAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", NodeCount: 11, OpenNodes: 11, NodesFailed: 13, NodesCancelled: 16, NodesExpired: 14, NodesSkipped: 14, FailedNode: "failed_node of test", Paused: "paused of test", Tags: []Pair{{"name", []byte("\x00value")}}, StartAt: time.UnixMilli(1795188498438).UTC(), RunKey: "run_key of test", Queued: true, ListedAt: 10}}, More: true, NextAt: 8, NextID: "next_id of test"}},
 		{"ffx2_move_start OK", []any{1, "OK", "1795188498438", "5"},
 			func(m message) (any, error) { return decodeReply(MoveStartCall{}.info(), m, MoveStartCall{}.decode) },
 			MoveStartReply{Status: StatusOK, StartAt: time.UnixMilli(1795188498438).UTC(), Next: 5}},
@@ -2534,10 +2534,6 @@ func replyDecoders() []replyDecoder {
 			_, err := decodeReply(ReadFeedCall{}.info(), m, ReadFeedCall{}.decode)
 			return err
 		}},
-		{"ffx2_list_runs", func(m message) error {
-			_, err := decodeReply(ListRunsCall{}.info(), m, ListRunsCall{}.decode)
-			return err
-		}},
 		{"ffx2_describe_flow", func(m message) error {
 			_, err := decodeReply(DescribeFlowCall{}.info(), m, DescribeFlowCall{}.decode)
 			return err
@@ -2572,6 +2568,10 @@ func replyDecoders() []replyDecoder {
 		}},
 		{"ffx2_read_node_events", func(m message) error {
 			_, err := decodeReply(ReadNodeEventsCall{}.info(), m, ReadNodeEventsCall{}.decode)
+			return err
+		}},
+		{"ffx2_list_runs", func(m message) error {
+			_, err := decodeReply(ListRunsCall{}.info(), m, ListRunsCall{}.decode)
 			return err
 		}},
 		{"ffx2_move_start", func(m message) error {

@@ -1138,6 +1138,33 @@ func (k Keys) ffxAllRuns(tag string) string {
 	return k.prefix + ":ffx:" + tag + ":all_runs"
 }
 
+// FfxRunLists is <prefix>:ffx:{tag}:run_lists.
+func (k Keys) FfxRunLists(partition keyspace.Partition) string {
+	return k.ffxRunLists(partition.Tag())
+}
+
+func (k Keys) ffxRunLists(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":run_lists"
+}
+
+// FfxHollowLists is <prefix>:ffx:{tag}:hollow_lists.
+func (k Keys) FfxHollowLists(partition keyspace.Partition) string {
+	return k.ffxHollowLists(partition.Tag())
+}
+
+func (k Keys) ffxHollowLists(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":hollow_lists"
+}
+
+// FfxCompactedList is <prefix>:ffx:{tag}:compacted_list.
+func (k Keys) FfxCompactedList(partition keyspace.Partition) string {
+	return k.ffxCompactedList(partition.Tag())
+}
+
+func (k Keys) ffxCompactedList(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":compacted_list"
+}
+
 // FfxRunFeed is <prefix>:ffx:{tag}:run_feed:{namespace}.
 func (k Keys) FfxRunFeed(partition keyspace.Partition, namespace keyspace.Namespace) string {
 	return k.ffxRunFeed(partition.Tag(), namespace)

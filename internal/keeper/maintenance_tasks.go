@@ -70,7 +70,7 @@ func (m *maintainer) membersLoop() *MaintenanceLoop {
 	return &MaintenanceLoop{
 		tasks: []engine.TaskID{engine.TaskMemberReconciliation}, family: keyspace.FlowFamily, Every: every,
 		repairs:  true,
-		hintKeys: hint(m.Session.Core.Keys().IndexFlowIndex),
+		hintKeys: hint(m.Session.Core.Keys().FfxAllRuns),
 		Step: inPages(m.maintenance, pace{page: every / (6 * stepsPerTurn), search: every / stepsPerTurn, pass: every},
 			func(p keyspace.Partition, limit int64, cursor string) enginerpc.CountMembersCall {
 				return enginerpc.CountMembersCall{Partition: p, Limit: limit, MoreThan: countedWhole, Cursor: cursor}

@@ -229,18 +229,45 @@ func (d *Deployment) Count(ctx context.Context) (Counts, error) {
 	}
 	for i := range c.Partitions.Flow {
 		p := keyspace.Partition{Family: keyspace.FlowFamily, Index: uint16(i)}
-		var n [3]int64
-		for at, reply := range d.client.DoMulti(ctx, b.Zcard().Key(d.keys.FfxAllRuns(p)).Build(),
-			b.Zcard().Key(d.keys.FfxClosedFlows(p)).Build(), b.Scard().Key(d.keys.FfxSchedules(p)).Build()) {
-			if n[at], err = reply.AsInt64(); err != nil {
-				return c, failed("count of partition "+p.Tag(), err)
-			}
+		schedules, err := d.client.Do(ctx, b.Scard().Key(d.keys.FfxSchedules(p)).Build()).AsInt64()
+		if err == nil {
+			err = d.countRuns(ctx, p, &c)
 		}
-		c.Runs += n[0]
-		c.OpenRuns += n[0] - n[1]
-		c.Schedules += n[2]
+		if err != nil {
+			return c, failed("count of partition "+p.Tag(), err)
+		}
+		c.Schedules += schedules
 	}
 	return c, nil
+}
+
+// countRuns adds the runs of a partition, by its counts: the counts of the hour that the totals name are not in them.
+func (d *Deployment) countRuns(ctx context.Context, p keyspace.Partition, c *Counts) error {
+	counts := d.keys.FfxRunCounts(p)
+	hour, err := d.client.Do(ctx, d.client.B().Hget().Key(counts).Field("hour").Build()).ToString()
+	if rueidis.IsRedisNil(err) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	for _, key := range []string{counts, d.keys.FfxRunCountsOfHour(p, hour)} {
+		fields, err := d.client.Do(ctx, d.client.B().Hgetall().Key(key).Build()).AsIntMap()
+		if err != nil {
+			return err
+		}
+		for field, runs := range fields {
+			event, _, isCount := strings.Cut(strings.TrimPrefix(field, "child_"), " ")
+			switch {
+			case !isCount:
+			case event == "started":
+				c.Runs += runs
+				c.OpenRuns += runs
+			default:
+				c.OpenRuns -= runs
+			}
+		}
+	}
+	return nil
 }
 
 // mayNot reports whether a server does not let the user do something, or does not offer it, as some that others run.

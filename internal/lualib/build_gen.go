@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "379-bf4144cf0011cc44"
+const build = "382-f0092cce8aef6fa6"

@@ -11,14 +11,15 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
-// Position is a position in the order of a merge: the position of the item with this time (Unix ms) and id.
+// Position is a position in the order of a merge: the position of the item with this time and id. The unit of the time
+// is the same for all items of an order.
 type Position struct {
-	MS int64
-	ID string
+	Time int64
+	ID   string
 }
 
 // Start comes before every item.
-var Start = Position{MS: -1}
+var Start = Position{Time: -1}
 
 // After reports whether a position comes after another, the newest or the oldest items first.
 func (p Position) After(other Position, oldestFirst bool) bool {
@@ -28,7 +29,7 @@ func (p Position) After(other Position, oldestFirst bool) bool {
 	if oldestFirst {
 		p, other = other, p
 	}
-	return p.MS < other.MS || p.MS == other.MS && p.ID < other.ID
+	return p.Time < other.Time || p.Time == other.Time && p.ID < other.ID
 }
 
 // Cursor returns the text of a position in an order, for a later merge; empty for Start.
@@ -36,15 +37,15 @@ func (p Position) Cursor(order string) string {
 	if p == Start {
 		return ""
 	}
-	return order + ":" + strconv.FormatInt(p.MS, 10) + ":" + p.ID
+	return order + ":" + strconv.FormatInt(p.Time, 10) + ":" + p.ID
 }
 
 // ParseCursor parses a text of Cursor. valid checks the id. order is the order that the cursor is of, which the caller
 // compares; ok is false for a text that is not a cursor.
 func ParseCursor(text string, valid func(id string) error) (p Position, order string, ok bool) {
 	order, rest, _ := strings.Cut(text, ":")
-	ms, id, _ := strings.Cut(rest, ":")
-	at, err := strconv.ParseInt(ms, 10, 64)
+	digits, id, _ := strings.Cut(rest, ":")
+	at, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil || at < 0 || valid(id) != nil {
 		return Position{}, "", false
 	}

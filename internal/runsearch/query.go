@@ -100,13 +100,9 @@ func parseCursor(text string, q Query) (partitionmerge.Position, error) {
 	return p, nil
 }
 
-func positionOf(q Query, run enginerpc.Run) partitionmerge.Position {
-	at := run.CreatedAt
-	if q.byEnd() {
-		at = run.ClosedAt
-	}
-	return partitionmerge.Position{MS: at.UnixMilli(), ID: string(run.FlowID)}
+func positionOf(run enginerpc.Run) partitionmerge.Position {
+	return partitionmerge.Position{Time: run.ListedAt, ID: string(run.FlowID)}
 }
 
 // CursorAfter returns the cursor with which a search continues after a run that it has found.
-func CursorAfter(q Query, run enginerpc.Run) string { return positionOf(q, run).Cursor(orderOf(q)) }
+func CursorAfter(q Query, run enginerpc.Run) string { return positionOf(run).Cursor(orderOf(q)) }

@@ -109,11 +109,9 @@ func (s *Search) ask(
 	found := make([]partitionmerge.Found[enginerpc.Run], len(answers))
 	for i, answer := range answers {
 		found[i].More = answer.Reply.More
-		found[i].Reached = partitionmerge.Position{
-			MS: answer.Reply.NextAt.UnixMilli(), ID: string(answer.Reply.NextID),
-		}
+		found[i].Reached = partitionmerge.Position{Time: answer.Reply.NextAt, ID: string(answer.Reply.NextID)}
 		for _, run := range answer.Reply.Runs {
-			item := partitionmerge.Item[enginerpc.Run]{At: positionOf(s.query, run), Value: run}
+			item := partitionmerge.Item[enginerpc.Run]{At: positionOf(run), Value: run}
 			found[i].Items = append(found[i].Items, item)
 		}
 	}
@@ -127,12 +125,7 @@ func (s *Search) call(q partitionmerge.Question) enginerpc.ListRunsCall {
 	if q.Behind == partitionmerge.Start {
 		return call
 	}
-	call.BehindID = enginecore.FlowID(q.Behind.ID)
-	if at := time.UnixMilli(q.Behind.MS); s.query.OldestFirst {
-		call.After = at
-	} else {
-		call.Before = at
-	}
+	call.BehindAt, call.BehindID = q.Behind.Time, enginecore.FlowID(q.Behind.ID)
 	return call
 }
 

@@ -110,7 +110,7 @@ func (s *asking) ask(
 	for i, answer := range answers {
 		reply := answer.Reply
 		found[i].More = reply.More
-		found[i].Reached = partitionmerge.Position{MS: reply.NextAt.UnixMilli(), ID: reply.NextID}
+		found[i].Reached = partitionmerge.Position{Time: reply.NextAt.UnixMilli(), ID: reply.NextID}
 		for j, listed := range reply.Waits {
 			w, err := waitpointOf(reply.Runs[j], listed)
 			if err != nil {
@@ -127,7 +127,7 @@ func (s *asking) position(w Waitpoint) partitionmerge.Position {
 	if s.query.Sort == DueFirst {
 		at = w.TimeoutAt
 	}
-	return partitionmerge.Position{MS: at.UnixMilli(), ID: w.ExecutionID}
+	return partitionmerge.Position{Time: at.UnixMilli(), ID: w.ExecutionID}
 }
 
 func (s *asking) call(q partitionmerge.Question) enginerpc.ListWaitsCall {
@@ -144,7 +144,7 @@ func (s *asking) call(q partitionmerge.Question) enginerpc.ListWaitsCall {
 		return call
 	}
 	call.BehindID = q.Behind.ID
-	if at := time.UnixMilli(q.Behind.MS); call.NewestFirst {
+	if at := time.UnixMilli(q.Behind.Time); call.NewestFirst {
 		call.Before = at
 	} else {
 		call.After = at

@@ -39,11 +39,13 @@ function call.on_begin()
   row.forget()
   run_counts.drop()
   lane_counts.drop()
+  run_list.drop()
   run_feed.drop()
 end
 
 function call.on_finish()
   row.flush()
+  run_list.write()
   run_counts.write()
   lane_counts.write()
   run_feed.write()
@@ -76,9 +78,13 @@ terminal.defer = ending.defer
 graph.on_parent_failed = child_run.abandon
 graph.on_fatal_failure = run_stop.stop_rest
 
+graph.on_closing = run_list.close
+
 function graph.on_reopened(c, flow_id, flow_key, flow)
   child_run.reopened(c, flow_id, flow_key)
-  run_recount.reopened(c, flow_id, flow.outcome, flow.closed_at)
+  run_recount.reopened(c, flow_id, flow.outcome)
+  run_list.reopen(c, flow_id)
+  run_holes.settle(c)
   run_key.reopened(c, flow_id, flow_key)
 end
 

@@ -8,17 +8,23 @@ claim.FIRST_FIELDS = {
   'priority',
 }
 
+-- Returns the core fields that a claim reads.
+-- It is built in a function: elements of a list take variables, and the library's modules leave few to the text of a file.
+local function all_fields()
+  return {
+    'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome',
+    'attempt_state', 'current_lease_epoch', 'total_attempt_count', 'current_attempt_index', 'current_attempt_id',
+    'started_at', 'pending_retry_reason', 'pending_previous_attempt_index', 'pending_replay_reason',
+    'pending_replay_requested_by', 'pending_replay_attempt', 'required_capabilities', 'lane_id', 'current_lane',
+    'flow_id', 'managed', 'node', 'execution_kind', 'created_at', 'priority', 'retry_count', 'input_count',
+    'uses_flow_input', 'attempt_timeout', 'start_timeout', 'lease_reclaim_count', 'current_worker_instance_id',
+    'current_worker_id', 'current_lease_id', 'lease_expires_at', 'remaining_attempt_timeout', 'attached',
+    'journal', 'limits', 'admission', 'fair_key', 'blocking_detail',
+  }
+end
+
 -- Core fields that a claim reads.
-claim.FIELDS = {
-  'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome',
-  'attempt_state', 'current_lease_epoch', 'total_attempt_count', 'current_attempt_index', 'current_attempt_id',
-  'started_at', 'pending_retry_reason', 'pending_previous_attempt_index', 'pending_replay_reason',
-  'pending_replay_requested_by', 'pending_replay_attempt', 'required_capabilities', 'lane_id', 'current_lane',
-  'flow_id', 'managed', 'node', 'execution_kind', 'created_at', 'priority', 'retry_count', 'input_count',
-  'uses_flow_input', 'attempt_timeout', 'start_timeout', 'lease_reclaim_count', 'current_worker_instance_id',
-  'current_worker_id', 'current_lease_id', 'lease_expires_at', 'remaining_attempt_timeout', 'attached',
-  'journal', 'limits', 'admission', 'fair_key', 'blocking_detail',
-}
+claim.FIELDS = all_fields()
 
 local ATTEMPT_TYPE = { pending_retry_attempt = 'retry', pending_replay_attempt = 'replay' }
 

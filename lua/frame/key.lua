@@ -133,6 +133,9 @@
 -- @template ffx.held                  ffx:{tag}:held
 -- @template ffx.runs                   ffx:{tag}:runs:{flow_name} parsed
 -- @template ffx.all_runs               ffx:{tag}:all_runs
+-- @template ffx.run_lists              ffx:{tag}:run_lists
+-- @template ffx.hollow_lists           ffx:{tag}:hollow_lists
+-- @template ffx.compacted_list         ffx:{tag}:compacted_list
 -- @template ffx.run_feed               ffx:{tag}:run_feed:{namespace}
 -- @template ffx.open_feeds             ffx:{tag}:open_feeds
 -- @template ffx.run_counts             ffx:{tag}:run_counts

@@ -736,6 +736,21 @@ function key.ffx_all_runs(c)
   return at.ffx_all_runs or keep(at, 'ffx_all_runs', at.prefix .. ':ffx:' .. at.tag .. ':all_runs')
 end
 
+function key.ffx_run_lists(c)
+  local at = c.at
+  return at.ffx_run_lists or keep(at, 'ffx_run_lists', at.prefix .. ':ffx:' .. at.tag .. ':run_lists')
+end
+
+function key.ffx_hollow_lists(c)
+  local at = c.at
+  return at.ffx_hollow_lists or keep(at, 'ffx_hollow_lists', at.prefix .. ':ffx:' .. at.tag .. ':hollow_lists')
+end
+
+function key.ffx_compacted_list(c)
+  local at = c.at
+  return at.ffx_compacted_list or keep(at, 'ffx_compacted_list', at.prefix .. ':ffx:' .. at.tag .. ':compacted_list')
+end
+
 function key.ffx_run_feed(c, namespace)
   local at = c.at
   return (at.of_ffx_run_feed or keep(at, 'of_ffx_run_feed', at.prefix .. ':ffx:' .. at.tag .. ':run_feed:')) .. namespace

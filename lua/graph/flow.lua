@@ -18,8 +18,9 @@ function F.ff_create_flow(K, A)
     return reply.err('invalid_input', 'flow_id, flow_kind and namespace must be given')
   end
   local c = call.open(K.flow)
-  redis.call('SADD', K.flow_index, A.flow_id)
-  if record.exists(K.flow) == 1 then return reply.already(A.flow_id) end
+  local flow = record.read(K.flow, { 'managed' })
+  if not flow or not flow.managed then redis.call('SADD', K.flow_index, A.flow_id) end
+  if flow then return reply.already(A.flow_id) end
   record.set(K.flow, 'flow_id', A.flow_id, 'flow_kind', A.flow_kind, 'namespace', A.namespace,
     'graph_revision', '0', 'node_count', '0', 'edge_count', '0', 'public_flow_state', 'open',
     'created_at', c.now_text, 'last_mutation_at', c.now_text)
@@ -50,7 +51,7 @@ function F.ff_add_execution_to_flow(K, A)
   if flow_record.is_over(flow) then return reply.err('flow_already_terminal') end
   local core = record.read(K.core, { 'flow_id', 'lifecycle_phase' })
   if not core then return reply.err('execution_not_found') end
-  redis.call('SADD', K.flow_index, A.flow_id)
+  if not flow.managed then redis.call('SADD', K.flow_index, A.flow_id) end
   if is_set(core.flow_id) and core.flow_id ~= A.flow_id then
     return reply.err('already_member_of_different_flow:' .. core.flow_id)
   end

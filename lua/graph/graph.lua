@@ -8,6 +8,9 @@ function graph.on_parent_failed(c, execution_id, outcome, reason) end
 -- @hook Runs when a node failed in a flow that stops with its first failure.
 function graph.on_fatal_failure(c, flow_id, flow_key, core) end
 
+-- @hook Runs when a flow closes, before its end is recorded; not for one whose rows have recorded it already.
+function graph.on_closing(c, flow_id) end
+
 -- @hook Runs when a closed flow is open again. `flow` holds the outcome and closed_at that it had.
 function graph.on_reopened(c, flow_id, flow_key, flow) end
 
@@ -158,7 +161,6 @@ function graph.reopen_flow(c, flow_id, flow_key, flow)
   flow_record.forget(c)
   record.clear(flow_key, unpack(ENDING))
   if flow.outcome == 'expired' then record.clear(flow_key, unpack(EXPIRY)) end
-  call.leave(c, 'ZREM', key.ffx_closed_flows(c), flow_id)
   call.leave(c, 'ZREM', key.ffx_purge_due(c), flow_id)
   -- A flow closes with the last of its members, while other members that have long ended may still be listed to be ended.
   redis.call('UNLINK', key.flow_pending_cancels(c, flow_id))
@@ -198,8 +200,6 @@ end
 
 -- Adapts the indexes to the end of a flow, which its record contains, and announces it. `result` is its result if the call contains it.
 local function finish(c, flow_id, flow_key, flow, outcome, result, waiters)
-  call.enter(c, key.ffx_closed_flows(c), flow_id, c.now_text)
-  call.keep_as_tree(c, key.ffx_closed_flows(c), call.CALLS_PER_TREE)
   if flow.deadline_at then redis.call('ZREM', key.ffx_flow_deadlines(c), flow_id) end
   graph.on_closed(c, flow_id, flow_key, flow, outcome, result, waiters)
 end
@@ -226,6 +226,7 @@ function graph.close(c, flow_id, flow_key)
   end
   outcome = outcome or 'cancelled'
   record.set(flow_key, 'public_flow_state', state, 'outcome', outcome, 'closed_at', c.now_text, 'last_mutation_at', c.now_text)
+  graph.on_closing(c, flow_id)
   flow_record.note_unusual(flow_key)
   finish(c, flow_id, flow_key, flow, outcome, outcome == 'success' and result_of(c, flow_id) or nil)
   flow_record.forget(c)

@@ -51,6 +51,9 @@ func content(c *header.RowColumn) string {
 	if c.Kind == "time" {
 		doc += " (Unix ms)"
 	}
+	if c.Kind == "micros" {
+		doc += " (Unix µs)"
+	}
 	if c.Always {
 		doc += fmt.Sprintf(": %d", c.Fixed)
 	}

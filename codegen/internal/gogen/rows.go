@@ -96,7 +96,7 @@ func rowFieldReader(c *header.RowColumn) string {
 	case c.Size == 4:
 		return "int64(binary.LittleEndian.Uint32(b[%d:%d]))"
 	}
-	return "time48(b[%d:%d])"
+	return "littleEndian(b[%d:%d])"
 }
 
 func rowFieldWriter(c *header.RowColumn) string {
@@ -110,5 +110,5 @@ func rowFieldWriter(c *header.RowColumn) string {
 	case c.Size == 4:
 		return "b = binary.LittleEndian.AppendUint32(b, uint32(r.%s))"
 	}
-	return "b = appendTime48(b, r.%s)"
+	return fmt.Sprintf("b = appendLittleEndian(b, r.%%s, %d)", c.Size)
 }

@@ -172,10 +172,10 @@ func (x *opMix) keeperTask() {
 	}
 }
 
-// hurt takes the flow out of its index, which reconciliation puts in order.
+// hurt removes the list of the runs of the flow, which reconciliation puts in order.
 func (x *opMix) hurt() {
 	client := x.e.Client()
-	require.NoError(x.t, client.Do(x.ctx, client.B().Srem().Key(x.e.Keys().IndexFlowIndex(x.p)).Member(string(x.id)).Build()).Error())
+	require.NoError(x.t, client.Do(x.ctx, client.B().Del().Key(x.e.Keys().FfxRuns(x.p, x.run.FlowName)).Build()).Error())
 }
 
 func (x *opMix) reconcile(limit int64) {
@@ -190,7 +190,7 @@ func (x *opMix) reconcile(limit int64) {
 		x.carry(fmt.Sprint("reconcile from ", call.Cursor, reply.Repaired), err)
 		for _, m := range reply.Repaired {
 			// A closed flow may still be listed among flows with members to end, until a keeper processes it.
-			require.Contains(x.t, []string{"flow_index", "cancel_backlog"}, m.Index, "was not out of order")
+			require.Contains(x.t, []string{"runs", "cancel_backlog"}, m.Index, "was not out of order")
 		}
 		if call.Cursor = reply.NextCursor; call.Cursor == "" {
 			return

@@ -187,3 +187,36 @@ func TestWork_SeveralPartitions(t *testing.T) {
 		b.Check(t, invariant.AnyTime)
 	})
 }
+
+// TestComplete_LeasesAnotherNodeOfTheRun completes a node, and leases another node of the same run that waits in the
+// lane: the row of that one is between rows that the completion changes, and keeps its lease.
+func TestComplete_LeasesAnotherNodeOfTheRun(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		g := newGraph(t, b)
+		g.whole([]string{"a", "b", "c"}, [2]string{"a", "c"})
+		request := g.completions().ClaimRequest
+		request.Count = 1
+		first, err := g.e.Claim(g.ctx, enginerpc.ClaimCall{Partition: g.home(), ClaimRequest: request})
+		require.NoError(t, err)
+		require.Len(t, first.Executions, 1)
+		x := first.Executions[0]
+		require.Equal(t, "a", x.Node)
+
+		request.ClaimID, request.Count = uuid.NewString(), 2
+		reply, err := g.e.Complete(g.ctx, enginerpc.CompleteCall{
+			Partition: g.p, ExecutionID: x.ExecutionID, LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, AttemptID: x.AttemptID,
+			Result: []byte("1"), ClaimRequest: request,
+		})
+		require.NoError(t, err)
+		require.Len(t, reply.Executions, 2)
+		assert.Equal(t, "active", g.state("b"))
+		assert.Equal(t, "active", g.state("c"))
+		b.Check(t, invariant.AnyTime)
+		for _, leased := range reply.Executions {
+			g.leases[leased.Node] = leased
+		}
+		outcomes, _ := g.completeMany(g.completions("b", "c"))
+		assert.Equal(t, []string{"OK", "OK"}, outcomes)
+	})
+}

@@ -456,21 +456,19 @@ func (c *checker) timers(p *partition) {
 // closedFlows checks the list of flows that have ended, by the time of their end.
 func (c *checker) closedFlows(p *partition) {
 	key := p.key("ffx:" + p.tag + ":closed_flows")
-	listed := p.indexes["closed_flows"].scores
-	for id, at := range listed {
-		f := p.flows[id]
-		switch {
-		case f == nil || f.core == nil:
-			c.fault(RuleUnknownFlow, key, "holds %s, which does not exist", id)
-		case !f.closed():
-			c.fault(RuleClosed, key, "holds %s, which is not closed", id)
-		case strconv.FormatFloat(at, 'f', -1, 64) != f.core["closed_at"]:
-			c.fault(RuleClosed, key, "holds %s at %f, closed_at is %s", id, at, f.core["closed_at"])
-		}
-	}
+	listed := c.runList(key, p.indexes["closed_flows"].list)
 	for id, f := range p.flows {
-		if _, found := listed[id]; f.core != nil && f.managed() && f.closed() && !found {
+		if f.core == nil || !f.managed() || f.run == nil {
+			continue
+		}
+		if f.closed() != (f.run.closed > 0) {
+			c.fault(RuleClosed, f.key, "closed_at is %q, the rows say %d", f.core["closed_at"], f.run.closed)
+		}
+		if f.run.closed > 0 && !listed[listedRun{f.run.closed, id}] {
 			c.fault(RuleClosed, key, "does not hold %s, which closed at %s", id, f.core["closed_at"])
+		}
+		if f.run.closed > 0 && f.run.closed < 1000*int64(number(f.core["closed_at"])) {
+			c.fault(RuleClosed, key, "holds %s at %d µs, closed_at is %s", id, f.run.closed, f.core["closed_at"])
 		}
 	}
 	c.retention(p)

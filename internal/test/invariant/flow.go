@@ -151,8 +151,8 @@ func (c *checker) flow(p *partition, f *flowRecord) {
 	if id := f.core["flow_id"]; id != f.id && (f.run == nil || id != "") {
 		c.fault(RuleFlow, f.key, "flow_id is %s", f.core["flow_id"])
 	}
-	if !p.index("flow_index")[f.id] {
-		c.fault(RuleFlow, f.key, "is not in the index of flows")
+	if inIndex := p.index("flow_index")[f.id]; inIndex == f.managed() {
+		c.fault(RuleFlow, f.key, "in the index of flows: %t", inIndex)
 	}
 	for id := range f.members() {
 		e := p.executions[id]

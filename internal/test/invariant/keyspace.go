@@ -425,7 +425,7 @@ func (p *partition) sortComposite(key, text string, v value) string {
 	}
 	if name, found := strings.CutPrefix(text, "runs:"); found {
 		p.runs[name] = v
-		return wrongType(v, "zset")
+		return wrongType(v, "list")
 	}
 	if tag, found := strings.CutPrefix(text, "tagged_runs:"); found {
 		p.tagged[tag] = v
@@ -480,7 +480,7 @@ func (p *partition) sortComposite(key, text string, v value) string {
 	types := map[string]string{
 		"worker_reports": "zset", "worker_builds": "hash", "worker_builds_by_use": "zset",
 		"run_counts": "hash", "run_recount": "hash", "lane_counts": "hash", "schedules_taken": "hash", "open_feeds": "hash",
-		"run_keys_due": "zset", "bulk_jobs": "set", "bulk_jobs_due": "zset", "schedules": "set", "schedules_due": "zset", "all_runs": "zset", "lanes": "set", "backlog": "list", "flow_deadlines": "zset", "start_deadlines": "zset", "closed_flows": "zset", "open_waits": "zset",
+		"run_keys_due": "zset", "bulk_jobs": "set", "bulk_jobs_due": "zset", "schedules": "set", "schedules_due": "zset", "all_runs": "list", "run_lists": "hash", "hollow_lists": "hash", "compacted_list": "list", "lanes": "set", "backlog": "list", "flow_deadlines": "zset", "start_deadlines": "zset", "closed_flows": "list", "open_waits": "zset",
 		"purge_due": "zset", "unused_graphs": "zset", "reruns": "set", "workers": "hash", "pauses": "hash", "held": "zset", "unadmitted": "zset",
 		"children": "zset", "unwanted": "zset", "feed": "stream",
 		"budget_gates": "hash",

@@ -41,6 +41,8 @@ type runHead struct {
 	isLogged   bool            // the events are in the event log
 	open       int             // from the header, or else counted in the rows
 	created    int64
+	listed     int64  // place in the lists of runs (Unix µs)
+	closed     int64  // place in the list of runs that are over
 	class      string // id, in hexadecimal digits
 	graph      string // hash
 	data       rowread.Data
@@ -76,6 +78,7 @@ func readRows(key, text, data string) (*runHead, string) {
 	stored := rowread.ReadRunHead(b)
 	h := &runHead{
 		key: key, count: stored.Count, flags: stored.Flags, open: int(stored.Open), created: stored.Created,
+		listed: stored.Listed, closed: stored.Closed,
 		class: hex.EncodeToString([]byte(stored.Class)), watched: stored.Watched != 0,
 	}
 	h.extended, h.replayed = h.flags&rowread.RunHeadExtended != 0, h.flags&rowread.RunHeadReplayed != 0

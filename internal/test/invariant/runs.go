@@ -1,50 +1,98 @@
 package invariant
 
-import "strconv"
+import (
+	"strconv"
 
-// runLists are the lists in which the runs of a partition are searched, by key.
-func (p *partition) runLists() map[string]map[string]float64 {
-	lists := map[string]map[string]float64{p.key("ffx:" + p.tag + ":all_runs"): p.indexes["all_runs"].scores}
-	for name, v := range p.runs {
-		lists[p.key("ffx:"+p.tag+":runs:"+name)] = v.scores
-	}
-	for tag, v := range p.tagged {
-		lists[p.key("ffx:"+p.tag+":tagged_runs:"+tag)] = v.scores
-	}
-	return lists
+	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
+)
+
+// listedRun is an entry of a list of runs.
+type listedRun struct {
+	at int64
+	id string
 }
 
-// listedIn are the keys of the lists that a run must be in.
-func (p *partition) listedIn(f *flowRecord) map[string]bool {
+// runList returns the entries of a list of runs, and checks that its times grow.
+func (c *checker) runList(key string, entries []string) map[listedRun]bool {
+	list := make(map[listedRun]bool, len(entries))
+	last := int64(0)
+	for _, entry := range entries {
+		at, id, ok := rowread.ReadListEntry(entry)
+		if !ok {
+			c.fault(RuleFlow, key, "holds %q, which is not an entry", entry)
+			continue
+		}
+		if at <= last {
+			c.fault(RuleFlow, key, "holds %s at %d, after %d", id, at, last)
+		}
+		last = at
+		list[listedRun{at, string(id)}] = true
+	}
+	return list
+}
+
+// tagSets are the keys of the sets by tag that a run must be in.
+func (p *partition) tagSets(f *flowRecord) map[string]bool {
 	want := make(map[string]bool)
 	if f == nil || !f.managed() || f.purging() {
 		return want
 	}
-	want[p.key("ffx:"+p.tag+":all_runs")] = true
-	want[p.key("ffx:"+p.tag+":runs:"+f.core["flow_kind"])] = true
 	for name, value := range f.parts["tags"].hash {
 		want[p.key("ffx:"+p.tag+":tagged_runs:"+partEscaper.Replace(name)+":"+value)] = true
 	}
 	return want
 }
 
-// runs checks that the lists of runs hold every submitted run, by the time of its creation, and nothing else.
+// runs checks that the lists of runs hold every submitted run, at the time in its header, and that each flow's list
+// holds no runs of others. Entries of runs that are gone are holes.
 func (c *checker) runs(p *partition) {
-	lists := p.runLists()
-	for _, f := range p.flows {
-		for key := range p.listedIn(f) {
-			if score, listed := lists[key][f.id]; !listed {
-				c.fault(RuleFlow, f.key, "is not in the list of runs %s", key)
-			} else if got := strconv.FormatFloat(score, 'f', -1, 64); got != f.core["created_at"] {
-				c.fault(RuleFlow, f.key, "was created at %s, but is listed in %s at %s", f.core["created_at"], key, got)
+	allKey := p.key("ffx:" + p.tag + ":all_runs")
+	lists := map[string]map[listedRun]bool{allKey: c.runList(allKey, p.indexes["all_runs"].list)}
+	for name, v := range p.runs {
+		key := p.key("ffx:" + p.tag + ":runs:" + name)
+		lists[key] = c.runList(key, v.list)
+		for entry := range lists[key] {
+			if f := p.flows[entry.id]; f != nil && f.run != nil && f.core != nil && f.run.listed == entry.at && f.core["flow_kind"] != name {
+				c.fault(RuleFlow, key, "holds %s, which does not belong there", entry.id)
 			}
 		}
 	}
-	for key, scores := range lists {
+	for _, f := range p.flows {
+		if !f.managed() || f.run == nil {
+			continue
+		}
+		for _, key := range []string{allKey, p.key("ffx:" + p.tag + ":runs:" + f.core["flow_kind"])} {
+			if !lists[key][listedRun{f.run.listed, f.id}] {
+				c.fault(RuleFlow, f.key, "is not in the list of runs %s at %d", key, f.run.listed)
+			}
+		}
+		if created := int64(number(f.core["created_at"])); f.run.listed < 1000*created {
+			c.fault(RuleFlow, f.key, "was created at %d, and listed before, at %d µs", created, f.run.listed)
+		}
+	}
+	c.taggedRuns(p)
+}
+
+// taggedRuns checks that the sets of runs by tag hold every submitted run, by the time of its creation, and nothing else.
+func (c *checker) taggedRuns(p *partition) {
+	sets := make(map[string]map[string]float64)
+	for tag, v := range p.tagged {
+		sets[p.key("ffx:"+p.tag+":tagged_runs:"+tag)] = v.scores
+	}
+	for _, f := range p.flows {
+		for key := range p.tagSets(f) {
+			if score, listed := sets[key][f.id]; !listed {
+				c.fault(RuleFlow, f.key, "is not in the set of runs %s", key)
+			} else if got := strconv.FormatFloat(score, 'f', -1, 64); got != f.core["created_at"] {
+				c.fault(RuleFlow, f.key, "was created at %s, but is in %s at %s", f.core["created_at"], key, got)
+			}
+		}
+	}
+	for key, scores := range sets {
 		for id := range scores {
 			if f := p.flows[id]; f == nil || f.core == nil {
 				c.fault(RuleUnknownFlow, key, "holds %s, which does not exist", id)
-			} else if !p.listedIn(f)[key] {
+			} else if !p.tagSets(f)[key] {
 				c.fault(RuleFlow, key, "holds %s, which does not belong there", id)
 			}
 		}

@@ -1,6 +1,7 @@
 package keepertest
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
 )
 
 // damagedIndex is an index with a damaged member, whose record is a key of another type, before another member that the
@@ -25,9 +27,9 @@ type damagedIndex struct {
 	// bad is the damaged member, reported the text of the fault if the fault does not name the member itself.
 	bad, reported string
 	// next is a member without a record, which the task takes out of the index. Where the task leaves those, it is
-	// another damaged member, which is reported as well.
-	next       string
-	isReported bool
+	// another damaged member, which is reported as well, by nextReported.
+	next, nextReported string
+	isReported         bool
 	// setUp enters both.
 	setUp func()
 }
@@ -46,7 +48,7 @@ func TestDamagedMembers(t *testing.T) {
 				_, err := b.RunKeeperTask(d.ctx, r.task)
 				require.ErrorContains(t, err, r.reported, "the damaged member is not reported")
 				if r.isReported {
-					require.ErrorContains(t, err, r.next, "the other one is not reported")
+					require.ErrorContains(t, err, r.nextReported, "the other one is not reported")
 				} else {
 					require.False(t, d.has(r.key, r.next), "the next member is not processed")
 				}
@@ -91,6 +93,14 @@ func (d *fixture) damagedIndexes() []damagedIndex {
 		}
 		return string(id)
 	}
+	listedAt := int64(0)
+	listed := func(bool) string {
+		id := enginecore.FlowID(fmt.Sprintf("00000000-0000-8000-0000-%08d0000", listedAt))
+		listedAt++
+		wrong(keys.FlowCore(p, id))
+		d.do("HSET", keys.FlowNodes(p, id), "no", "rows")
+		return rowread.ListEntry(listedAt, id)
+	}
 	other := func(record func(id string) string) func(bool) string {
 		return func(damaged bool) string {
 			id := uuid.NewString()
@@ -117,7 +127,11 @@ func (d *fixture) damagedIndexes() []damagedIndex {
 	var rows []damagedIndex
 	add := func(command, template, task, key string, member func(damaged bool) string, isReported bool) *damagedIndex {
 		r := damagedIndex{template: template, task: task, key: key, bad: member(true), next: member(isReported), isReported: isReported}
-		r.reported = r.bad
+		r.reported, r.nextReported = r.bad, r.next
+		if _, run, ok := rowread.ReadListEntry(r.bad); ok {
+			_, next, _ := rowread.ReadListEntry(r.next)
+			r.reported, r.nextReported = string(run), string(next)
+		}
 		r.setUp = func() {
 			if command == "ZADD" {
 				d.do("ZADD", key, "1", r.bad, "2", r.next)
@@ -166,11 +180,11 @@ func (d *fixture) damagedIndexes() []damagedIndex {
 		{"ZADD", "ffx.run_key_open", "run_key", keys.FfxRunKeyOpen(p, "shared"), flow, served},
 		{"ZADD", "ffx.run_key_queue", "run_key", keys.FfxRunKeyQueue(p, "shared"), flow, served},
 		{"SADD", "index.flow_index", "flow_projection", keys.IndexFlowIndex(p), flow, served},
-		{"SADD", "index.flow_index", "member_reconciliation", keys.IndexFlowIndex(p), flow, bothReported},
+		{"RPUSH", "ffx.all_runs", "member_reconciliation", keys.FfxAllRuns(p), listed, bothReported},
 		{"SADD", "index.flow_index", "execution_retention", keys.IndexFlowIndex(p), flow, bothReported},
 		{"SADD", "index.flow_index", "index_reconciliation", keys.IndexFlowIndex(p), flow, served},
-		{"ZADD", "ffx.closed_flows", "index_reconciliation", keys.FfxClosedFlows(p), flow, served},
-		{"ZADD", "ffx.all_runs", "index_reconciliation", keys.FfxAllRuns(p), flow, served},
+		{"RPUSH", "ffx.closed_flows", "index_reconciliation", keys.FfxClosedFlows(p), listed, bothReported},
+		{"RPUSH", "ffx.all_runs", "index_reconciliation", keys.FfxAllRuns(p), listed, bothReported},
 		{"ZADD", "ffx.open_waits", "index_reconciliation", keys.FfxOpenWaits(p), execution, served},
 		{"SADD", "ffx.schedules", "schedule_reconciliation", keys.FfxSchedules(p), schedule, bothReported},
 		{"SADD", "ffx.schedules", "index_reconciliation", keys.FfxSchedules(p), schedule, served},
@@ -188,7 +202,7 @@ func (d *fixture) damagedIndexes() []damagedIndex {
 		{"ZADD", "ffx.reclaimable", "index_reconciliation", keys.FfxReclaimable(p, "default"), execution, served},
 		{"ZADD", "ffx.queue", "index_reconciliation", keys.FfxQueue(p, "default", "customer"), execution, served},
 		{"SADD", "index.worker_leases", "key_reconciliation", keys.IndexWorkerLeases(p, "w"), execution, served},
-		{"ZADD", "ffx.runs", "key_reconciliation", keys.FfxRuns(p, "f"), flow, served},
+		{"RPUSH", "ffx.runs", "key_reconciliation", keys.FfxRuns(p, "f"), listed, bothReported},
 		{"ZADD", "ffx.tagged_runs", "key_reconciliation", keys.FfxTaggedRuns(p, "t", "x"), flow, served},
 		{"ZADD", "index.budget_resets", "budget", keys.IndexBudgetResets(budgets), budget, served},
 		{"ZADD", "budget.due", "budget", keys.BudgetDue(budgets), gate, served},
@@ -241,6 +255,9 @@ var ofNoMember = map[string]string{
 	"ffx.run_counts_of_hour":   "counters",
 	"ffx.lane_counts":          "counters",
 	"ffx.run_recount":          "the progress of a count",
+	"ffx.run_lists":            "counters",
+	"ffx.hollow_lists":         "names of lists",
+	"ffx.compacted_list":       "a part of a list, in which rows are looked for",
 	"ffx.audit_log":            "keepers read none",
 	"ffx.budget_gates":         "the gates themselves",
 	"ffx.budget_waiting":       "calls of workers read it",

@@ -10,10 +10,12 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -39,17 +41,19 @@ func TestKeyReconciliation(t *testing.T) {
 		require.Zero(t, d.run("key_reconciliation").Done)
 		nobody := "00000000-0000-0000-0000-000000000000"
 		id := string(b.Node(t, place, "only"))
+		listed, err := d.do("LINDEX", keys.FfxAllRuns(p), "0").ToString()
+		require.NoError(t, err)
 		for _, w := range []struct {
 			index    string
 			commands [][]string
 		}{
-			{"runs", [][]string{{"ZADD", keys.FfxRuns(p, "lost"), "5", nobody}}},
-			{"runs", [][]string{{"ZADD", keys.FfxRuns(p, "another"), "5", string(place.FlowID)}}},
+			{"runs", [][]string{{"RPUSH", keys.FfxRuns(p, "lost"), "no entry"}}},
+			{"runs", [][]string{{"RPUSH", keys.FfxRuns(p, "another"), listed}}},
 			{"runs", [][]string{{"ZADD", keys.FfxTaggedRuns(p, "team.name", "y"), "5", string(place.FlowID)}}},
 			{"runs", [][]string{{"ZADD", keys.FfxTaggedRuns(p, "team.name", "gone: since"), "5", nobody}}},
 			{"worker_leases", [][]string{{"SADD", keys.IndexWorkerLeases(p, "w"), id}}},
 			{"all_executions", [][]string{{"DEL", keys.IndexAllExecutions(beside)}, {"DEL", keys.LaneEligible(beside, "default")}}},
-			{"flow_index", [][]string{{"DEL", keys.IndexFlowIndex(p)}, {"DEL", keys.FfxAllRuns(p)}, {"DEL", keys.FfxRuns(p, "lost")}}},
+			{"runs", [][]string{{"DEL", keys.FfxAllRuns(p)}, {"DEL", keys.FfxRuns(p, "lost")}}},
 		} {
 			for _, command := range w.commands {
 				require.Positive(t, d.count(command...), "%v changes nothing", command)
@@ -88,14 +92,15 @@ func TestLongStaleList(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newFixture(t, b)
 		p := keyspace.Partition{Family: keyspace.FlowFamily, Index: 1}
-		words := []string{"ZADD", d.keys.FfxRuns(p, "gone")}
+		words := []string{"RPUSH", d.keys.FfxRuns(p, "gone")}
 		for i := range 1000 {
-			words = append(words, "5", fmt.Sprintf("00000000-0000-0000-0000-%012d", i))
+			id := enginecore.FlowID(fmt.Sprintf("00000000-0000-8000-0000-%08d0000", i))
+			words = append(words, rowread.ListEntry(int64(i+1), id))
 		}
 		d.do(words...)
 		b.Keeper(t, runtime.KeeperConfig{ReconcileEvery: 100 * time.Millisecond})
 		enginetest.Eventually(t, func() string {
-			if n := d.count("ZCARD", d.keys.FfxRuns(p, "gone")); n > 0 {
+			if n := d.count("LLEN", d.keys.FfxRuns(p, "gone")); n > 0 {
 				return fmt.Sprint(n, " stale entries")
 			}
 			return ""

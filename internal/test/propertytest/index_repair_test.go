@@ -197,6 +197,9 @@ func (x *busyRun) do(t *testing.T, command string) {
 		require.NoError(t, err)
 		require.NoError(t, rowread.SetOpen(x.ctx, client, conn.Keys(), p, enginecore.FlowID(words[1]), open))
 		return
+	case "LPOP":
+		require.NoError(t, client.Do(x.ctx, client.B().Arbitrary(words...).Build()).Error())
+		return
 	}
 	n, err := client.Do(x.ctx, client.B().Arbitrary(words...).Build()).ToInt64()
 	require.NoError(t, err, command)
@@ -284,12 +287,11 @@ func damages() [][]damage {
 			{"ZREM $idx:suspension_timeout $id:answer", "suspension_timeout"},
 			{"ZREM $ffx:start_deadlines $id:eligible", "start_deadlines"},
 			{"ZREM $ffx:open_waits $id:answer", "open_waits"},
-			{"SREM $idx:flow_index $flow", "flow_index"},
-			{"ZREM $ffx:runs:fixture $flow", "runs"},
-			{"ZREM $ffx:all_runs $flow", "runs"},
+			{"DEL $ffx:runs:fixture", "runs"},
+			{"LPOP $ffx:all_runs", "runs"},
 			{"ZREM $ffx:tagged_runs:test.of:mending $flow", "runs"},
 			{"ZREM $ffx:flow_deadlines $flow", "flow_deadlines"},
-			{"ZREM $ffx:closed_flows $over", "closed_flows"},
+			{"DEL $ffx:closed_flows", "closed_flows"},
 			{"ZREM $ffx:purge_due $over", "purge_due"},
 		},
 		{
@@ -305,10 +307,10 @@ func damages() [][]damage {
 			{"SADD $idx:all_executions " + nobody, "all_executions"},
 			{"SADD $flow:members " + nobody, "members"},
 			{"SADD $idx:flow_index nothing", "flow_index"},
-			{"ZADD $ffx:all_runs 5 $flow", "runs"},
+			{"RPUSH $ffx:all_runs x", "runs"},
+			{"SADD $idx:flow_index $flow", "flow_index"},
 			{"ZADD $ffx:flow_deadlines 9999999999999 $over", "flow_deadlines"},
-			{"ZADD $ffx:closed_flows 5 $over", "closed_flows"},
-			{"ZADD $ffx:closed_flows 5 $flow", "closed_flows"},
+			{"RPUSH $ffx:closed_flows x", "closed_flows"},
 			{"ZADD $ffx:purge_due 9999999999999 $flow", "purge_due"},
 			{"ZADD $ffx:purge_due 5 $over", "purge_due"},
 			{"ZADD $idx:cancel_backlog 9999999999999 $flow", "cancel_backlog"},

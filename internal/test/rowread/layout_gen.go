@@ -7,7 +7,7 @@ import (
 )
 
 // RunHeadBytes is the length of a RunHead.
-const RunHeadBytes = 51
+const RunHeadBytes = 65
 
 // RunHeadForm is the value of this column.
 const RunHeadForm = 2
@@ -66,16 +66,20 @@ type RunHead struct {
 	State int
 	// Outcome: `outcome`
 	Outcome int
-	// Closed: `closed_at`; 0 while the run is open
-	Closed int64
+	// Ended: `closed_at`; 0 while the run is open
+	Ended int64
 	// Count: number of nodes
 	Count int
+	// Listed: time of its entry in the lists of runs
+	Listed int64
 	// Created: creation of the run
 	Created int64
 	// Deadline: `deadline_at`; 0 is none
 	Deadline int64
 	// Class: id of the run's class
 	Class string
+	// Closed: time of its entry in the list of runs that are over; 0 while it is open
+	Closed int64
 	// Flags: properties of the run
 	Flags int
 	// Open: number of nodes that have not ended; not kept up to date in small plain runs
@@ -93,14 +97,16 @@ var RunHeadColumns = map[string][2]int{
 	"told":     {12, 2},
 	"state":    {14, 1},
 	"outcome":  {15, 1},
-	"closed":   {16, 6},
+	"ended":    {16, 6},
 	"count":    {22, 2},
-	"created":  {24, 6},
-	"deadline": {30, 6},
-	"class":    {36, 8},
-	"flags":    {44, 1},
-	"open":     {45, 4},
-	"events":   {49, 2},
+	"listed":   {24, 7},
+	"created":  {31, 6},
+	"deadline": {37, 6},
+	"class":    {43, 8},
+	"closed":   {51, 7},
+	"flags":    {58, 1},
+	"open":     {59, 4},
+	"events":   {63, 2},
 }
 
 // ReadRunHead reads one from the beginning of bytes that have at least its length.
@@ -113,14 +119,16 @@ func ReadRunHead(b []byte) RunHead {
 		Told:     int(binary.LittleEndian.Uint16(b[12:14])),
 		State:    int(b[14:15][0]),
 		Outcome:  int(b[15:16][0]),
-		Closed:   time48(b[16:22]),
+		Ended:    littleEndian(b[16:22]),
 		Count:    int(binary.LittleEndian.Uint16(b[22:24])),
-		Created:  time48(b[24:30]),
-		Deadline: time48(b[30:36]),
-		Class:    string(b[36:44]),
-		Flags:    int(b[44:45][0]),
-		Open:     int64(binary.LittleEndian.Uint32(b[45:49])),
-		Events:   int(binary.LittleEndian.Uint16(b[49:51])),
+		Listed:   littleEndian(b[24:31]),
+		Created:  littleEndian(b[31:37]),
+		Deadline: littleEndian(b[37:43]),
+		Class:    string(b[43:51]),
+		Closed:   littleEndian(b[51:58]),
+		Flags:    int(b[58:59][0]),
+		Open:     int64(binary.LittleEndian.Uint32(b[59:63])),
+		Events:   int(binary.LittleEndian.Uint16(b[63:65])),
 	}
 }
 
@@ -133,11 +141,13 @@ func (r RunHead) Append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint16(b, uint16(r.Told))
 	b = append(b, byte(r.State))
 	b = append(b, byte(r.Outcome))
-	b = appendTime48(b, r.Closed)
+	b = appendLittleEndian(b, r.Ended, 6)
 	b = binary.LittleEndian.AppendUint16(b, uint16(r.Count))
-	b = appendTime48(b, r.Created)
-	b = appendTime48(b, r.Deadline)
+	b = appendLittleEndian(b, r.Listed, 7)
+	b = appendLittleEndian(b, r.Created, 6)
+	b = appendLittleEndian(b, r.Deadline, 6)
 	b = append(b, r.Class...)
+	b = appendLittleEndian(b, r.Closed, 7)
 	b = append(b, byte(r.Flags))
 	b = binary.LittleEndian.AppendUint32(b, uint32(r.Open))
 	b = binary.LittleEndian.AppendUint16(b, uint16(r.Events))
@@ -341,12 +351,12 @@ func ReadNodeRow(b []byte) NodeRow {
 		Epoch:    int64(binary.LittleEndian.Uint32(b[15:19])),
 		Open:     int(binary.LittleEndian.Uint16(b[19:21])),
 		Told:     int(binary.LittleEndian.Uint16(b[21:23])),
-		Expires:  time48(b[23:29]),
-		Acquired: time48(b[29:35]),
-		Started:  time48(b[35:41]),
+		Expires:  littleEndian(b[23:29]),
+		Acquired: littleEndian(b[29:35]),
+		Started:  littleEndian(b[35:41]),
 		Worker:   int64(binary.LittleEndian.Uint32(b[41:45])),
-		Ended:    time48(b[45:51]),
-		Changed:  time48(b[51:57]),
+		Ended:    littleEndian(b[45:51]),
+		Changed:  littleEndian(b[51:57]),
 		Lease:    string(b[57:93]),
 	}
 }
@@ -368,12 +378,12 @@ func (r NodeRow) Append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(r.Epoch))
 	b = binary.LittleEndian.AppendUint16(b, uint16(r.Open))
 	b = binary.LittleEndian.AppendUint16(b, uint16(r.Told))
-	b = appendTime48(b, r.Expires)
-	b = appendTime48(b, r.Acquired)
-	b = appendTime48(b, r.Started)
+	b = appendLittleEndian(b, r.Expires, 6)
+	b = appendLittleEndian(b, r.Acquired, 6)
+	b = appendLittleEndian(b, r.Started, 6)
 	b = binary.LittleEndian.AppendUint32(b, uint32(r.Worker))
-	b = appendTime48(b, r.Ended)
-	b = appendTime48(b, r.Changed)
+	b = appendLittleEndian(b, r.Ended, 6)
+	b = appendLittleEndian(b, r.Changed, 6)
 	b = append(b, r.Lease...)
 	return b
 }

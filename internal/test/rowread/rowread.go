@@ -43,6 +43,8 @@ type Head struct {
 	Flags   int // of RunHead
 	Open    int // nodes that have not ended
 	Created int64
+	Listed  int64  // place in the lists of runs (Unix µs)
+	Closed  int64  // place in the list of runs that are over; 0 while it is open
 	Class   string // id of the class
 	Events  int    // number of events that follow from the rows; -1 when they are in the event log
 }
@@ -122,7 +124,7 @@ func Parse(nodes string) (Head, []Row, error) {
 	stored := ReadRunHead(b)
 	h := Head{
 		Nodes: stored.Count, Flags: stored.Flags, Open: int(stored.Open), Created: stored.Created, Class: stored.Class,
-		Events: stored.Events,
+		Events: stored.Events, Listed: stored.Listed, Closed: stored.Closed,
 	}
 	if h.Events == Logged {
 		h.Events = -1
@@ -184,12 +186,14 @@ func Events(nodes string, h Head, rows []Row) (events []Event) {
 	return events
 }
 
-func time48(b []byte) int64 {
-	return int64(binary.LittleEndian.Uint32(b)) | int64(binary.LittleEndian.Uint16(b[4:]))<<32
+func littleEndian(b []byte) int64 {
+	var eight [8]byte
+	copy(eight[:], b)
+	return int64(binary.LittleEndian.Uint64(eight[:]))
 }
 
-func appendTime48(b []byte, at int64) []byte {
-	return binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint32(b, uint32(at)), uint16(at>>32))
+func appendLittleEndian(b []byte, n int64, size int) []byte {
+	return append(b, binary.LittleEndian.AppendUint64(nil, uint64(n))[:size]...)
 }
 
 func rowOf(stored NodeRow) Row {

@@ -59,13 +59,13 @@ func (s Stored) Fields() (map[string]string, error) {
 	}
 	maps.Copy(out, s.Overlay)
 	out["managed"], out["created_at"] = "1", strconv.FormatInt(head.Created, 10)
-	out["last_mutation_at"] = strconv.FormatInt(max(head.Created, head.Closed), 10)
+	out["last_mutation_at"] = strconv.FormatInt(max(head.Created, head.Ended), 10)
 	out["public_flow_state"] = valueOf(RunHeadState, head.State)
 	if outcome := valueOf(RunHeadOutcome, head.Outcome); outcome != "none" {
 		out["outcome"] = outcome
 	}
 	for name, n := range map[string]int64{
-		"closed_at": head.Closed, "deadline_at": head.Deadline, "ends": int64(head.Ends), "told": int64(head.Told),
+		"closed_at": head.Ended, "deadline_at": head.Deadline, "ends": int64(head.Ends), "told": int64(head.Told),
 	} {
 		if n > 0 {
 			out[name] = strconv.FormatInt(n, 10)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
@@ -16,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
+	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -28,14 +30,14 @@ func keepMany(ctx context.Context, t *testing.T, b *enginetest.Bench, count int)
 	for i := range core.Partitioning().Flow {
 		p := keyspace.Partition{Family: keyspace.FlowFamily, Index: uint16(i)}
 		for from := 0; from < count/int(core.Partitioning().Flow); from += 1000 {
-			flows := client.B().Sadd().Key(keys.IndexFlowIndex(p)).Member()
-			closed := client.B().Zadd().Key(keys.FfxClosedFlows(p)).ScoreMember()
-			all := client.B().Zadd().Key(keys.FfxAllRuns(p)).ScoreMember()
-			for n := range 1000 {
-				id := fmt.Sprintf("00000000-0000-8000-%04x-%08x0000", i, from+n)
-				flows, closed, all = flows.Member(id), closed.ScoreMember(1, id), all.ScoreMember(1, id)
+			entries := make([]string, 1000)
+			for n := range entries {
+				id := enginecore.FlowID(fmt.Sprintf("00000000-0000-8000-%04x-%08x0000", i, from+n))
+				entries[n] = rowread.ListEntry(int64(from+n+1), id)
 			}
-			for _, r := range client.DoMulti(ctx, flows.Build(), closed.Build(), all.Build()) {
+			closed := client.B().Rpush().Key(keys.FfxClosedFlows(p)).Element(entries...).Build()
+			all := client.B().Rpush().Key(keys.FfxAllRuns(p)).Element(entries...).Build()
+			for _, r := range client.DoMulti(ctx, closed, all) {
 				require.NoError(t, r.Error())
 			}
 		}

@@ -18,14 +18,20 @@ local NEVER_MS = 3155760000000
 
 local ENTRIES_PER_CALL = 32
 
-local PARENT_FIELDS = {
-  'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome', 'attempt_state',
-  'current_lease_id', 'current_lease_epoch', 'current_attempt_id', 'current_attempt_index',
-  'current_worker_id', 'current_worker_instance_id', 'lease_expires_at', 'lane_id', 'current_lane',
-  'flow_id', 'managed', 'node', 'created_at', 'priority', 'retry_count', 'attached', 'replay_count', 'blocking_reason',
-  'delay_until', 'child_flow_id', 'child_number', 'child_try', 'child_input', 'child_mode', 'child_ends', 'child_outcome',
-  'child_kept', 'last_mutation_at', 'ending', 'ending_lease',
-}
+-- Returns the fields of a parent that are read here.
+-- It is built in a function: elements of a list take variables, and the library's modules leave few to the text of a file.
+local function parent_fields()
+  return {
+    'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome', 'attempt_state',
+    'current_lease_id', 'current_lease_epoch', 'current_attempt_id', 'current_attempt_index',
+    'current_worker_id', 'current_worker_instance_id', 'lease_expires_at', 'lane_id', 'current_lane',
+    'flow_id', 'managed', 'node', 'created_at', 'priority', 'retry_count', 'attached', 'replay_count', 'blocking_reason',
+    'delay_until', 'child_flow_id', 'child_number', 'child_try', 'child_input', 'child_mode', 'child_ends', 'child_outcome',
+    'child_kept', 'last_mutation_at', 'ending', 'ending_lease',
+  }
+end
+
+local PARENT_FIELDS = parent_fields()
 
 -- Returns when an entry that has waited since a time (ms) is checked again.
 local function look_again(c, since)

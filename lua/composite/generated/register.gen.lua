@@ -763,27 +763,6 @@ redis.register_function{ function_name = 'ffx2_read_feed', flags = { 'no-writes'
   })
 end }
 
-redis.register_function{ function_name = 'ffx2_list_runs', flags = { 'no-writes' }, callback = function(keys, args)
-  if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3, 'limit', 3) end
-  call.begin(keys[1])
-  return F.ffx_list_runs({ partition = keys[1] }, {
-    flow_name = args[1],
-    before = args[2],
-    limit = args[3],
-    behind_id = args[4],
-    after = args[5],
-    order = args[6],
-    oldest_first = args[7],
-    states = args[8],
-    children = args[9],
-    namespace = args[10],
-    text = args[11],
-    run_key = args[12],
-    queued = args[13],
-    tags = rest(args, 14),
-  })
-end }
-
 redis.register_function{ function_name = 'ffx2_describe_flow', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3, 'limit', 3) end
   call.begin(keys[1])
@@ -836,6 +815,28 @@ redis.register_function{ function_name = 'ffx2_read_node_events', flags = { 'no-
   if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3, 'limit', 3) end
   call.begin(keys[1])
   return F.ffx_read_node_events({ partition = keys[1] }, { flow_id = args[1], node = args[2], limit = args[3], cursor = args[4] })
+end }
+
+redis.register_function{ function_name = 'ffx2_list_runs', flags = { 'no-writes' }, callback = function(keys, args)
+  if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3, 'limit', 3) end
+  call.begin(keys[1])
+  return F.ffx_list_runs({ partition = keys[1] }, {
+    flow_name = args[1],
+    before = args[2],
+    limit = args[3],
+    behind_id = args[4],
+    after = args[5],
+    order = args[6],
+    oldest_first = args[7],
+    states = args[8],
+    children = args[9],
+    namespace = args[10],
+    text = args[11],
+    run_key = args[12],
+    queued = args[13],
+    behind_at = args[14],
+    tags = rest(args, 15),
+  })
 end }
 
 redis.register_function{ function_name = 'ffx2_move_start', flags = { 'allow-oom' }, callback = function(keys, args)

@@ -68,7 +68,7 @@ function F.ffx_count_members(K, A)
   local c = call.open_guarded(K.partition)
   local work = scan.begin(limit)
   work.large = 0
-  local cursor = scan.set(c, 'member_reconciliation', work, key.index_flow_index(c), A.cursor or '', function(flow_id, inner)
+  local cursor = scan.list(c, 'member_reconciliation', work, key.ffx_all_runs(c), A.cursor or '', function(flow_id, inner)
     return count(c, work, flow_id, inner, more_than)
   end)
   settle.run(c)

@@ -33,16 +33,15 @@ function reconcile.timers(c)
 end
 
 -- Returns the indexes of flows: every entry leads to its flow, which enters itself and leaves indexes in which it does not
--- belong. The first of them has all flows, so in the others only entries are checked whose flow it does not have.
+-- belong. The first of them has all flows that were made call by call, and the list of all runs is checked after them, so in the
+-- others only entries are checked whose flow neither has.
 function reconcile.of_flows(c)
   return {
     { name = 'flow_index', key = key.index_flow_index(c), is_set = true, is_first = true },
-    { name = 'closed_flows', key = key.ffx_closed_flows(c) },
     { name = 'purge_due', key = key.ffx_purge_due(c) },
     { name = 'flow_deadlines', key = key.ffx_flow_deadlines(c) },
     { name = 'cancel_backlog', key = key.index_cancel_backlog(c) },
     { name = 'reruns', key = key.ffx_reruns(c), is_set = true },
-    { name = 'all_runs', key = key.ffx_all_runs(c) },
   }
 end
 
@@ -68,13 +67,51 @@ local function check_timer(c, index, execution_id)
 end
 
 local function check_flow(c, index, flow_id)
-  if not index.is_first and redis.call('SISMEMBER', key.index_flow_index(c), flow_id) == 1 then return 0.1 end
+  if not index.is_first then
+    if redis.call('SISMEMBER', key.index_flow_index(c), flow_id) == 1 then return 0.1 end
+    if record.exists(key.flow_core(c, flow_id)) == 1 and run_list.has(c, flow_id) then return 0.2 end
+  end
   local looked = repair_flow.flow(c, flow_id)
-  if looked then return looked end
+  if looked and not (index.is_first and row.run(c, flow_id)) then return looked end
   repair_index.drop(c, index.name, index.is_set and 'SREM' or 'ZREM', index.key, flow_id)
+  return looked or 1
+end
+
+-- Checks the run of an entry in the list of all runs.
+local function check_run(c, flow_id)
+  local looked = repair_flow.flow(c, flow_id)
   -- A submission that was interrupted may have left data.
-  redis.call('UNLINK', key.flow_input(c, flow_id), key.flow_data(c, flow_id))
-  return 1
+  if not looked then redis.call('UNLINK', key.flow_input(c, flow_id), key.flow_data(c, flow_id)) end
+  return looked or 1
+end
+
+-- Checks the run of an entry in the list of those that are over, if the list of all runs does not lead to it.
+local function check_ended(c, flow_id)
+  return not run_list.has(c, flow_id) and repair_flow.flow(c, flow_id) or 0.2
+end
+
+-- Checks entries of a list of runs from a time on, a bounded number. Returns the time of the next one, '0' at the end, and how many
+-- records were checked.
+local function check_run_list(c, name, limit, from, check)
+  local list_key, at, checked = run_entries.key(c, name), tonumber(from) or 0, 0
+  local rank = run_entries.rank(list_key, at)
+  local page = redis.call('LRANGE', list_key, rank, rank + limit - 1)
+  for _, entry in ipairs(page) do
+    local time, flow_id = run_entries.read(entry)
+    if checked >= limit then return number.digits(time or at), math.ceil(checked) end
+    if not flow_id then
+      repair_index.drop_entry(c, name == run_entries.OVER and name or 'runs', list_key, entry)
+    else
+      at = time + 1
+      local _, looked = call.guarded(c, 'index_reconciliation', flow_id, function() return check(c, flow_id) end)
+      checked = checked + (looked or 1)
+    end
+  end
+  if #page < limit then
+    run_holes.trim(c, name)
+    return '0', math.ceil(checked)
+  end
+  return number.digits(at), math.ceil(checked)
 end
 
 -- Checks an entry of a lane index: when it is wrong, it is removed, and the record is entered into the right index.
@@ -210,10 +247,15 @@ function reconcile.steps(c, lanes, workers)
       if pauses.repair_mark(c, lane) then repair_index.note(c, 'pauses') end
     end)
   end
+  local function run_lists(name, check)
+    step(name, nil, nil, function(limit, from) return check_run_list(c, name, limit, from, check) end)
+  end
   for _, index in ipairs(reconcile.of_flows(c)) do
     step(index.name, index.is_set and 'SSCAN' or 'ZSCAN', index.key, function(id) return check_flow(c, index, id) end)
   end
-  step('run_counts', nil, nil, function(limit, tried) return run_recount.step(c, limit, tried) end)
+  run_lists(run_entries.ALL, check_run)
+  run_lists(run_entries.OVER, check_ended)
+  step('run_counts', nil, nil, function(limit) return run_recount.step(c, limit) end)
   step('unused_graphs', 'ZSCAN', key.ffx_unused_graphs(c), function(graph_hash)
     graph_upkeep.repair(c, graph_hash)
     return 1
@@ -301,12 +343,17 @@ function F.ffx_reconcile(K, A)
   local checked, cursor = 0, ''
   if not is_set(A.cursor) then recovery.pass_begins(c) end
   if #workers > 0 or #lanes > 0
-    or redis.call('EXISTS', key.index_all_executions(c), key.index_flow_index(c), key.ffx_lanes(c), key.ffx_schedules(c), key.ffx_run_counts(c)) > 0 then
+    or redis.call('EXISTS', key.index_all_executions(c), key.index_flow_index(c), key.ffx_all_runs(c), key.ffx_lanes(c), key.ffx_schedules(c),
+      key.ffx_run_counts(c)) > 0 then
     checked, cursor = go_on(c, 'index_reconciliation', reconcile.steps(c, timers.lanes(c, lanes), workers), A.cursor or '',
       math.max(1, math.min(limit, MAX_CHECKED)))
   end
+  if c.holes then purge.settle(c, {}) end
   settle.run(c)
-  if cursor == '' then recovery.pass_ends(c) end
+  if cursor == '' then
+    recovery.pass_ends(c)
+    run_holes.recheck(c)
+  end
   return reply.ok(cursor, number.text(checked), repair_index.report(c), c.faults)
 end
 
@@ -354,8 +401,8 @@ function ORPHAN_CHECKS.execution(c, execution_id)
 end
 
 function ORPHAN_CHECKS.flow(c, flow_id)
-  if redis.call('SISMEMBER', key.index_flow_index(c), flow_id) == 0 then return repair_flow.flow(c, flow_id) or 1 end
-  return 1
+  if redis.call('SISMEMBER', key.index_flow_index(c), flow_id) == 1 or run_list.has(c, flow_id) then return 1 end
+  return repair_flow.flow(c, flow_id) or 1
 end
 
 function ORPHAN_CHECKS.schedule(c, schedule_id)
@@ -377,21 +424,39 @@ function ORPHAN_CHECKS.graph(c, graph_hash)
   return 1
 end
 
-local function check_listed(c, list_key, flow_id)
+-- Reads a run that may be in lists; nil for one that may not.
+local function read_listed(c, flow_id)
   local flow = record.read(key.flow_core(c, flow_id), { 'flow_kind', 'managed', 'purging' })
-  local belongs = false
-  if flow and flow.managed and not flow.purging then
-    for _, list in ipairs(run_list.of_run(c, flow_id, flow.flow_kind)) do belongs = belongs or list == list_key end
-  end
-  if not belongs then repair_index.drop(c, 'runs', 'ZREM', list_key, flow_id) end
+  return flow and flow.managed and not flow.purging and flow or nil
 end
 
--- Checks a list of runs: of a flow, or with a tag.
+local function check_tagged(c, set_key, flow_id)
+  local belongs = false
+  if read_listed(c, flow_id) then
+    for _, set in ipairs(run_list.of_tags(c, redis.call('HGETALL', key.flow_tags(c, flow_id)))) do belongs = belongs or set == set_key end
+  end
+  if not belongs then repair_index.drop(c, 'runs', 'ZREM', set_key, flow_id) end
+end
+
+-- Checks a set of the runs with a tag, or the list of the runs of a flow. An entry without a run is a hole.
 function ORPHAN_CHECKS.list(c, name, cursor, limit)
+  local flow_name = string.match(name, '^' .. run_entries.OF_FLOW .. '(.*)$')
+  if flow_name then
+    local list_key = run_entries.key(c, name)
+    local rest, looked = check_run_list(c, name, limit, cursor, function(_, flow_id)
+      local flow = read_listed(c, flow_id)
+      if not flow or flow.flow_kind == flow_name then return 1 end
+      local run = row.run(c, flow_id)
+      if run then repair_index.drop_entry(c, 'runs', list_key, run_entries.of_run(run)) end
+      return 1
+    end)
+    run_holes.settle(c)
+    return looked, rest
+  end
   local list_key = key.ffx_partition(c) .. ':' .. name
   local found, rest = page_of('ZSCAN', list_key, cursor, limit)
   for _, flow_id in ipairs(found) do
-    call.guarded(c, 'key_reconciliation', flow_id, function() check_listed(c, list_key, flow_id) end)
+    call.guarded(c, 'key_reconciliation', flow_id, function() check_tagged(c, list_key, flow_id) end)
   end
   return #found, rest
 end

@@ -25,7 +25,8 @@ end
 function recovery.state(c)
   local state = passes[c.at.probe]
   if state then return state end
-  local found = redis.call('EXISTS', key.index_all_executions(c), key.index_flow_index(c), key.ffx_lanes(c), key.ffx_schedules(c))
+  local found = redis.call('EXISTS', key.index_all_executions(c), key.index_flow_index(c), key.ffx_all_runs(c), key.ffx_lanes(c),
+    key.ffx_schedules(c))
   state = found > 0 and NEEDED or DONE
   set_pass(c, state)
   return state

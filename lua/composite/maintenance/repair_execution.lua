@@ -130,7 +130,7 @@ local function repair_membership(c, execution_id, core)
   if known == nil then
     known = record.exists(key.flow_core(c, core.flow_id)) == 1
     c.known_flows[core.flow_id] = known
-    if known and core.managed and redis.call('SISMEMBER', key.index_flow_index(c), core.flow_id) == 0 then
+    if known and core.managed and not run_list.has(c, core.flow_id) then
       repair_flow.flow(c, core.flow_id)
       changed = true
     end

@@ -103,7 +103,6 @@ end
 
 local function repair_ended(c, flow_id, flow)
   local closed_at = number.finite(flow.closed_at) or c.now
-  repair_index.place(c, 'closed_flows', key.ffx_closed_flows(c), flow_id, closed_at, true)
   repair_index.drop(c, 'flow_deadlines', 'ZREM', key.ffx_flow_deadlines(c), flow_id)
   -- Its parent node must receive each of its ends.
   if flow.parent_execution_id and flow.told ~= flow.ends
@@ -119,7 +118,6 @@ local function repair_ended(c, flow_id, flow)
 end
 
 local function repair_open(c, flow_id, flow)
-  repair_index.drop(c, 'closed_flows', 'ZREM', key.ffx_closed_flows(c), flow_id)
   repair_index.drop(c, 'purge_due', 'ZREM', key.ffx_purge_due(c), flow_id)
   if flow.parent_execution_id then repair_index.place(c, 'children', key.ffx_children(c), flow_id, c.now, false) end
   local deadline = number.finite(flow.deadline_at)
@@ -139,14 +137,13 @@ function repair_flow.flow(c, flow_id)
   local flow = repair_flow.read(c, flow_id)
   if not flow then return nil end
   if not flow.managed then return 1 end
-  repair_index.add(c, 'flow_index', key.index_flow_index(c), flow_id)
+  local run = row.run(c, flow_id)
+  if run then run_list.repair(c, run, flow.flow_kind, number.finite(flow.created_at) or c.now, flow.purging) end
   if flow.purging then
     repair_index.place(c, 'purge_due', key.ffx_purge_due(c), flow_id, c.now, false)
     return 1
   end
-  for _, list in ipairs(run_list.of_run(c, flow_id, flow.flow_kind)) do
-    repair_index.place(c, 'runs', list, flow_id, number.finite(flow.created_at) or c.now, true)
-  end
+  if run then run_list.repair_end(c, run, is_set(flow.closed_at)) end
   if is_set(flow.closed_at) then repair_ended(c, flow_id, flow) else repair_open(c, flow_id, flow) end
   if run_key.repair(c, flow_id, flow) then repair_index.note(c, 'run_keys') end
   repair_owed_ends(c, flow_id, flow)

@@ -41,6 +41,11 @@ function repair_index.drop(c, index, command, index_key, member)
   if redis.call(command, index_key, member) == 1 then repair_index.note(c, index) end
 end
 
+-- Removes an entry from a list in which it does not belong.
+function repair_index.drop_entry(c, index, list_key, entry)
+  if redis.call('LREM', list_key, 1, entry) == 1 then repair_index.note(c, index) end
+end
+
 local FIELDS = {
   'lifecycle_phase', 'ownership_state', 'eligibility_state', 'blocking_reason', 'blocking_detail', 'terminal_outcome',
   'attempt_state', 'lane_id', 'current_lane', 'created_at', 'priority', 'delay_until', 'completed_at', 'flow_id', 'managed',

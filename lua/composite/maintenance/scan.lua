@@ -27,6 +27,26 @@ function scan.set(c, task, work, set_key, cursor, visit)
   return from == '0' and '' or from .. ' 0 '
 end
 
+-- Does the same with the entries of a list of runs, which are done from the oldest to the one at the time of the cursor, "<time>
+-- <inner>". `visit` gets the id of a run.
+function scan.list(c, task, work, list_key, cursor, visit)
+  local at, inner = string.match(cursor, '^(%d+) (%S*)$')
+  at, inner = tonumber(at) or 0, inner or ''
+  local rank = run_entries.rank(list_key, at + 1)
+  local page = redis.call('LRANGE', list_key, rank, rank + work.limit - 1)
+  for i = 1, #page do
+    if work.checked >= work.limit then return number.digits(at) .. ' ' .. inner end
+    work.checked = work.checked + 1
+    local time, flow_id = run_entries.read(page[i])
+    if flow_id then
+      local _, rest = call.guarded(c, task, flow_id, visit, inner)
+      if rest then return number.digits(at) .. ' ' .. rest end
+      at, inner = time, ''
+    end
+  end
+  return #page < work.limit and '' or number.digits(at) .. ' '
+end
+
 -- Returns the due entries of an index, the earliest first. The lateness of the first counts as the lag of the duty.
 function scan.due(c, index_key, limit)
   if limit <= 0 then return {} end

@@ -210,8 +210,12 @@ end
 function timers.list()
   return {
     {
-      name = 'retention', work = function(c) return purge.run_due(c) + graph_upkeep.remove_due(c) end,
-      clocks = function(c) return { key.ffx_purge_due(c), key.ffx_unused_graphs(c) } end, free = true,
+      name = 'retention',
+      work = function(c)
+        run_holes.compact(c)
+        return purge.run_due(c) + graph_upkeep.remove_due(c)
+      end,
+      clocks = function(c) return { key.ffx_purge_due(c), key.ffx_unused_graphs(c) } end, signs = one(key.ffx_hollow_lists), free = true,
     },
     { name = 'propagation', work = work_backlog, signs = one(key.ffx_backlog) },
     {

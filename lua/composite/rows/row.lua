@@ -17,11 +17,13 @@
 -- @values   state     open completed failed cancelled
 -- @column   outcome   state     `outcome`
 -- @values   outcome   none success failed cancelled expired
--- @column   closed    time      `closed_at`; 0 while the run is open
+-- @column   ended     time      `closed_at`; 0 while the run is open
 -- @column   count     short     number of nodes
+-- @column   listed    micros    time of its entry in the lists of runs
 -- @column   created   time      creation of the run
 -- @column   deadline  time      `deadline_at`; 0 is none
 -- @column   class     text(8)   id of the run's class
+-- @column   closed    micros    time of its entry in the list of runs that are over; 0 while it is open
 -- @column   flags     flags     properties of the run
 -- @bit      flags     extended  nodes or edges have been added by the contract's calls
 -- @bit      flags     replayed  a node was replayed, so an edge may be resolved again
@@ -34,11 +36,11 @@
 -- @bit      flags     overlay   the run has fields in the hash of a flow's record
 -- @column   open      long      number of nodes that have not ended; not kept up to date in small plain runs
 -- @column   events    short     number of the events so far; 65535 when they are in the event log
--- @piece    over      state outcome closed
--- @piece    pending   count created..class flags open events
--- @piece    standing  flags open events
--- @piece    end       flags open
--- @piece    identity  created deadline class
+-- @piece    over      state outcome ended
+-- @piece    pending   count listed..class closed flags open events
+-- @piece    standing  closed flags open events
+-- @piece    end       closed flags open
+-- @piece    identity  listed created deadline class
 -- @piece    waiters   origin watched
 
 -- @row      node_row  The row of a node
@@ -177,10 +179,10 @@ function row.started(ordinal) return struct.pack('<H', 2 * ordinal) end
 function row.succeeded(ordinal) return struct.pack('<H', 2 * ordinal + 1) end
 
 -- Returns the header of a run whose nodes wait or may run.
-local function new_head(count, flags, created, deadline, class_id, origin)
+local function new_head(count, flags, created, deadline, class_id, listed, origin)
   return {
-    origin = origin, watched = 0, ends = 0, told = 0, state = 1, outcome = 1, closed = 0, count = count, created = created,
-    deadline = deadline, class = class_id, flags = flags, open = count, events = 1, first = nil, noted = nil, is_new = true,
+    origin = origin, watched = 0, ends = 0, told = 0, state = 1, outcome = 1, ended = 0, count = count, listed = listed, created = created,
+    deadline = deadline, class = class_id, closed = 0, flags = flags, open = count, events = 1, first = nil, noted = nil, is_new = true,
     at = nil, prefix = nil, tag = nil, id = nil, key = nil, stem = nil, rows = nil, dirty = nil, bytes = nil,
   }
 end
@@ -257,14 +259,14 @@ end
 function row.is_loaded(flow_id) return runs[flow_id] ~= nil end
 
 -- Returns the header of the text that the runs of a graph are copies of.
-function row.first_head(count) return run_head.pack(new_head(count, 0, 0, 0, row.NO_CLASS, row.NO_ORIGIN)) end
+function row.first_head(count) return run_head.pack(new_head(count, 0, 0, 0, row.NO_CLASS, 0, row.NO_ORIGIN)) end
 
 -- Creates a run with the initial course and rows of its nodes: `initial`, or, when that is nil, a copy of the text at `rows_key`.
 -- The call's changes to them are written when it ends. `deadline`: Unix ms, 0 for none. `behind`: the bytes after the rows, "" for none.
--- `origin`: see run_watch.
-function row.create(c, flow_id, count, class_id, initial, rows_key, flags, deadline, behind, origin)
+-- `listed`: the time of its entry in the lists of runs. `origin`: see run_watch.
+function row.create(c, flow_id, count, class_id, initial, rows_key, flags, deadline, listed, behind, origin)
   local nodes_key = key.flow_nodes(c, flow_id)
-  local run = new_head(count, flags, c.now, deadline, class_id, origin)
+  local run = new_head(count, flags, c.now, deadline, class_id, listed, origin)
   local bytes = run_head.pack(run)
   if initial then
     bytes = bytes .. initial .. behind

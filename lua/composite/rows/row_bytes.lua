@@ -77,6 +77,17 @@ end
 -- (`expires` in row.lua).
 function row_bytes.done(told) return DONE[told] or done_of(told) end
 
+-- Returns the header of a run that is completed with success, from its state to the time of its entry in the list of runs that are
+-- over. `bytes`: the beginning of the run.
+function row_bytes.completed(x, bytes)
+  local state = x.over
+  if not state then
+    state = struct.pack(run_head.OVER, 2, 2, x.c.now)
+    x.over = state
+  end
+  return state .. string.sub(bytes, run_head.COUNT_AT, run_head.CLOSED_AT - 1)
+end
+
 -- Returns the rest of the rows of nodes that succeed together, without the lease. `now`: packed.
 function row_bytes.ended(now)
   if not NO_TIME then prepare() end

@@ -7,6 +7,9 @@ local HEAD_BYTES, ROW_BYTES, HAPPENED, EVENTS = run_head.BYTES, node_row.BYTES, 
 -- Bytes of a row before its start, worker and end, and the number of their bytes.
 local STARTED, HAPPENED_BYTES = node_row.STARTED_AT - 1, node_row.CHANGED_AT - node_row.STARTED_AT
 
+-- The number of events of a run of one node that has succeeded.
+row_log.EVENTS_OF_ONE = 4
+
 -- Records the start or the success of a node in the course of its run. Returns whether it does: see event_log.in_row.
 function row_log.note(c, r, event, attempt)
   local run = r.run

@@ -22,8 +22,8 @@ function run_rows.add_nodes(run, ids, from, to)
 end
 
 -- Records of plain runs that the interpreter knows, as flow_record.read returns them, in `runs` by the ids of their executions without
--- the ordinal. Each has the place of its run, its keys and graph, and the bytes of its header after the number of open nodes; these
--- values do not change. Bounded: when the table is full, it is emptied.
+-- the ordinal. Each has the place of its run, its keys and graph, and the bytes of its header from `listed` on; these values do not
+-- change. Bounded: when the table is full, it is emptied.
 local known = { runs = {} }
 run_rows.known = known
 local known_count = 0
@@ -40,9 +40,10 @@ local function keep(stem, flow)
 end
 
 -- Returns the record of a plain run, without the fields that only some of them have.
-local function plain_of(c, flow_id, nodes_key, identity, flags, count, class, g, created, created_text, deadline)
+local function plain_of(c, flow_id, packed_id, nodes_key, identity, flags, count, class, g, listed, created, created_text, deadline)
   return {
-    id = flow_id, at = c.at, identity = identity, flags = flags, count = count, class = class, graph = g, public_flow_state = 'open',
+    id = flow_id, at = c.at, identity = identity, packed_id = packed_id, listed = listed, flags = flags, count = count, class = class,
+    graph = g, public_flow_state = 'open',
     flow_kind = class.flow_kind, namespace = class.namespace, retention = class.retention, created = created,
     created_text = created_text, deadline_at = deadline > 0 and number.time(deadline) or nil, is_small = count <= row.SMALL_RUN,
     read_to = count == 1 and run_data.LAST_OF_ONE or nil, key = nodes_key, results_key = key.flow_results(c, flow_id),
@@ -69,10 +70,10 @@ local function read_further(c, flow, bytes)
 end
 
 local function read_plain(c, stem, flow_id, identity, flags, count, bytes)
-  local created, deadline, class_id = struct.unpack(IDENTITY, identity)
+  local listed, created, deadline, class_id = struct.unpack(IDENTITY, identity)
   local class = run_class.of_call(c, class_id)
-  local flow = plain_of(c, flow_id, key.flow_nodes(c, flow_id), identity, flags, count, class, graph_store.of_call(c, class.graph), created,
-    number.time(created), deadline)
+  local flow = plain_of(c, flow_id, run_entries.pack_id(flow_id), key.flow_nodes(c, flow_id), identity, flags, count, class,
+    graph_store.of_call(c, class.graph), listed, created, number.time(created), deadline)
   read_further(c, flow, bytes)
   keep(stem, flow)
   return flow
@@ -81,8 +82,8 @@ end
 -- Keeps the record of a plain run without a parent that the call has created, so that it need not be read. `r` is its rows, and
 -- `budgets` and `budget_ids` are the fields of the record.
 function run_rows.created(c, r, class, run, budgets, budget_ids)
-  local flow = plain_of(c, r.id, r.key, struct.pack(IDENTITY, r.created, r.deadline, r.class), r.flags, r.count, class, r.known_graph,
-    r.created, c.now_text, r.deadline)
+  local flow = plain_of(c, r.id, run.packed_id, r.key, struct.pack(IDENTITY, r.listed, r.created, r.deadline, r.class), r.flags, r.count,
+    class, r.known_graph, r.listed, r.created, c.now_text, r.deadline)
   flow.fair_key = is_set(run.fair_key) and run.fair_key or nil
   flow.budgets, flow.budget_ids = budgets, is_set(budget_ids) and budget_ids or nil
   run_data.note_record(flow, run.record)
@@ -101,7 +102,7 @@ end
 function run_rows.plain_flow(run, c, flow_id)
   if not row.is_plain(run) then return nil end
   local flow = known.runs[run.stem]
-  local identity = struct.pack(IDENTITY, run.created, run.deadline, run.class)
+  local identity = struct.pack(IDENTITY, run.listed, run.created, run.deadline, run.class)
   if flow and flow.at == c.at and flow.identity == identity then return flow end
   return read_plain(c, run.stem, flow_id, identity, run.flags, run.count, run.bytes)
 end
@@ -146,7 +147,7 @@ end
 -- one of a record that the interpreter knows.
 function run_rows.events_of(flow, bytes)
   if #bytes < HEAD_BYTES then return nil end
-  local _, identity, flags, _, events = struct.unpack(PENDING, bytes, PENDING_AT)
+  local _, identity, _, flags, _, events = struct.unpack(PENDING, bytes, PENDING_AT)
   return flags % (2 * PLAIN) >= PLAIN and identity == flow.identity and events
 end
 
@@ -156,7 +157,7 @@ function run_rows.find_plain(c, stem)
   local flow_id = string.sub(stem, -32) .. '0000'
   local bytes = redis.call('GETRANGE', key.flow_nodes(c, flow_id), '0', HEAD_BYTES - 1)
   if #bytes < HEAD_BYTES or string.byte(bytes) ~= run_head.FORM then return nil end
-  local count, identity, flags = struct.unpack(PENDING, bytes, PENDING_AT)
+  local count, identity, _, flags = struct.unpack(PENDING, bytes, PENDING_AT)
   if flags % (2 * PLAIN) < PLAIN then return nil end
   return read_plain(c, stem, flow_id, identity, flags, count)
 end

@@ -49,7 +49,7 @@ function READ.created_at(run) return number.time(run.created) end
 function READ.open_nodes(run) return number.text(row.open(run)) end
 
 -- The time of the last change other than an end is not kept.
-function READ.last_mutation_at(run) return number.time(math.max(run.created, run.closed)) end
+function READ.last_mutation_at(run) return number.time(math.max(run.created, run.ended)) end
 
 -- Since when a run is being purged is not kept.
 function READ.purging(run) return row.is_purging(run) and '1' or nil end
@@ -83,7 +83,7 @@ end
 local function define()
   state_field('public_flow_state', 'state', run_head.STATE)
   state_field('outcome', 'outcome', run_head.OUTCOME)
-  time_field('closed_at', 'closed')
+  time_field('closed_at', 'ended')
   time_field('deadline_at', 'deadline')
   count_field('ends', 'ends')
   count_field('told', 'told')

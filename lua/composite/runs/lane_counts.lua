@@ -54,12 +54,12 @@ local function add(lanes, lane, active, waiting)
 end
 
 -- Reports whether a pass has counted a node, or does not reach it as its run is younger.
-local function is_behind(pass, created, flow_id, ordinal)
-  if created ~= pass.created then return created >= pass.since or created < pass.created end
-  return flow_id < pass.id or flow_id == pass.id and ordinal < pass.row
+local function is_behind(pass, listed, ordinal)
+  if listed ~= pass.at then return listed > pass.last_start or listed < pass.at end
+  return ordinal < pass.row
 end
 
--- Counts more nodes of a lane as active, or as waiting for upstreams: the one with an ordinal, in a run (its `created` and `id`).
+-- Counts more nodes of a lane as active, or as waiting for upstreams: the one with an ordinal, in a run (its `listed`).
 -- Returns the counts of the lane, to which the call may add further nodes; nil during a pass, when each node is counted by
 -- itself.
 function lane_counts.add(at, run, ordinal, lane, active, waiting)
@@ -74,7 +74,7 @@ function lane_counts.add(at, run, ordinal, lane, active, waiting)
     entry.lanes[lane] = counts
   end
   if not pass then return counts end
-  if is_behind(pass, run.created, run.id, ordinal) then add(pass.lanes, lane, active, waiting) end
+  if is_behind(pass, run.listed, ordinal) then add(pass.lanes, lane, active, waiting) end
   return nil
 end
 
@@ -171,21 +171,20 @@ function lane_counts.forget(c)
   redis.call('UNLINK', key.ffx_lane_counts(c))
 end
 
--- Begins a pass over the runs that were created before a time, the oldest first. It has counted the nodes before `row` of the run
--- with `created` and `id`, and all earlier runs.
-function lane_counts.pass_begins(c, since)
-  of_place(c.at).pass = { since = since, created = -1, id = '', row = 1, lanes = {} }
+-- Begins a pass over the runs up to the one that was entered in the lists at a time, the oldest first. It has counted the nodes
+-- before `row` of the run that was entered `at` a time, and all earlier runs.
+function lane_counts.pass_begins(c, last_start)
+  of_place(c.at).pass = { last_start = last_start, at = 0, row = 1, lanes = {} }
 end
 
 -- Counts nodes of the next run of the pass. Returns roughly how many records that took, and whether the run is done.
-function lane_counts.count_run(c, flow_id, created)
+function lane_counts.count_run(c, run)
   local entry = gathered[c.at.probe]
   local pass = entry and entry.pass
-  if not pass or created >= pass.since then return 0, true end
-  local from = flow_id == pass.id and created == pass.created and pass.row or 1
-  pass.created, pass.id, pass.row = created, flow_id, math.huge
-  local run = row.run(c, flow_id)
-  if not run or row.open(run) == 0 or row.is_purging(run) or from > run.count then return 0, true end
+  if not pass or run.listed > pass.last_start then return 0, true end
+  local from = run.listed == pass.at and pass.row or 1
+  pass.at, pass.row = run.listed, math.huge
+  if row.open(run) == 0 or row.is_purging(run) or from > run.count then return 0, true end
   local to, g = math.min(run.count, from + ROWS_PER_STEP - 1), graph_store.of_run(run)
   row.each_state(run, from, to, function(ordinal, phase, eligibility)
     local state = row.COUNTED[phase * 16 + eligibility]

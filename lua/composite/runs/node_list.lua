@@ -3,38 +3,45 @@
 -- Maximum number of nodes that one call returns.
 local MAX_PAGE = 1000
 
--- Maximum number of runs without nodes that one call passes.
-local MAX_RUNS = 200
+-- Maximum number of runs without nodes that one call passes, and number of entries that it reads at once.
+local MAX_RUNS, RUNS_AT_A_TIME = 200, 20
 
 -- @record node_id execution_id:execution_id
 
--- Adds the ids of nodes of a run from an ordinal on. Returns the ordinal after the last, nil when that is all.
-local function add_nodes(c, ids, flow_id, from, limit)
+-- Adds the ids of nodes of a run from an ordinal on; not if its time in the lists is another than a given one. Returns the ordinal
+-- after the last, nil when that is all.
+local function add_nodes(c, ids, flow_id, from, limit, at)
   local run = row.run(c, flow_id)
-  if not run or row.is_purging(run) then return nil end
+  if not run or row.is_purging(run) or at and run.listed ~= at then return nil end
   local to = math.min(run.count, from + limit - #ids - 1)
   for ordinal = math.max(1, from), to do ids[#ids + 1] = { row.execution_id(run, ordinal) } end
   return to < run.count and to + 1 or nil
 end
 
--- Lists the nodes of all runs, the newest run first. Returns the next cursor, "" at the end.
+-- Lists the nodes of all runs, the newest run first. Returns the next cursor, "" at the end: the time of the last entry, its run,
+-- and the ordinal of the next node, 0 when it has no more.
 local function list_all(c, ids, cursor, limit)
   local list_key = key.ffx_all_runs(c)
-  local at, last, from = string.match(cursor, '^(%d+) (%S+) (%d+)$')
+  local at, flow_id, from = string.match(cursor, '^(%d+) (%S+) (%d+)$')
+  local function next_cursor(rest) return number.digits(at) .. ' ' .. flow_id .. ' ' .. number.text(rest or 0) end
+  at = tonumber(at)
   if at and from ~= '0' then
-    local rest = add_nodes(c, ids, last, tonumber(from), limit)
-    if rest then return at .. ' ' .. last .. ' ' .. number.text(rest) end
+    local rest = add_nodes(c, ids, flow_id, tonumber(from), limit, at)
+    if rest then return next_cursor(rest) end
   end
-  local rank = run_list.rank_behind(list_key, tonumber(at), last)
-  for _ = 1, MAX_RUNS do
-    if #ids >= limit then break end
-    local page = redis.call('ZRANGE', list_key, rank, rank, 'REV', 'WITHSCORES')
-    if not page[1] then return '' end
-    last, at, rank = page[1], number.text(tonumber(page[2])), rank + 1
-    local rest = add_nodes(c, ids, last, 1, limit)
-    if rest then return at .. ' ' .. last .. ' ' .. number.text(rest) end
+  local rank = at and run_entries.rank_in(list_key, at, false) or 0
+  for _ = 1, MAX_RUNS / RUNS_AT_A_TIME do
+    local page = run_entries.page(list_key, rank, RUNS_AT_A_TIME, false)
+    for i = 1, #page do
+      if #ids >= limit then return next_cursor() end
+      at, flow_id = run_entries.read(page[i])
+      local rest = add_nodes(c, ids, flow_id, 1, limit, at)
+      if rest then return next_cursor(rest) end
+    end
+    if #page < RUNS_AT_A_TIME then return '' end
+    rank = rank + RUNS_AT_A_TIME
   end
-  return at .. ' ' .. last .. ' 0'
+  return next_cursor()
 end
 
 -- @function ffx_list_nodes

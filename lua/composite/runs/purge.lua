@@ -195,28 +195,36 @@ end
 -- Removes a run from all lists, so that no part of it can be started again.
 local function withdraw(c, flow_id, flow_key, flow)
   record.set(flow_key, 'purging', c.now_text)
-  run_list.remove(c, flow_id, flow.flow_kind or '')
+  run_list.withdraw(c, flow_id)
   run_recount.purged(c, flow_id)
 end
 
-function purge.remove_record(c, flow_id, flow_key)
+-- Removes the record of a flow whose members are gone. `flow_name` is known of a run.
+function purge.remove_record(c, flow_id, flow_key, flow_name)
   event_log.drop_flow(flow_id)
-  purge_rows.finish(c, flow_id)
+  local run = purge_rows.finish(c, flow_id)
+  if run then run_list.removed(c, run, flow_name) end
   redis.call('UNLINK', flow_key, key.flow_members(c, flow_id), key.flow_tags(c, flow_id),
     key.flow_pending_cancels(c, flow_id), key.flow_input(c, flow_id), key.flow_data(c, flow_id),
     key.flow_events(c, flow_id), key.flow_events_kept(c, flow_id), key.flow_events_gone(c, flow_id), key.flow_budgets(c, flow_id), key.flow_summary(c, flow_id))
   redis.call('UNLINK', unpack(rerun.keys(c, flow_id)))
   redis.call('SREM', key.ffx_reruns(c), flow_id)
-  redis.call('ZREM', key.ffx_closed_flows(c), flow_id)
   redis.call('ZREM', key.ffx_children(c), flow_id)
   redis.call('ZREM', key.ffx_purge_due(c), flow_id)
   redis.call('ZREM', key.ffx_flow_deadlines(c), flow_id)
   redis.call('ZREM', key.index_cancel_backlog(c), flow_id)
-  redis.call('SREM', key.index_flow_index(c), flow_id)
-  if redis.call('EXISTS', key.index_flow_index(c)) == 0 then
+  if not flow_name then redis.call('SREM', key.index_flow_index(c), flow_id) end
+end
+
+-- Removes the entries of removed runs from the lists, and the data that a partition without flows does not need. `lanes` belong to removed
+-- members.
+function purge.settle(c, lanes)
+  run_holes.settle(c)
+  if redis.call('EXISTS', key.index_flow_index(c), key.ffx_all_runs(c)) == 0 then
     event_log.drop_feed(c)
     lane_counts.forget(c)
   end
+  purge.forget_lanes(c, lanes)
 end
 
 -- Removes a part of a closed run, or all of it. Returns how many members are gone, and whether that is all.
@@ -227,7 +235,7 @@ local function remove_run(c, flow_id, flow_key, flow, work)
   local gone, all = remove_members(c, work, flow_id)
   if all then
     if flow.budgets then budget_gate.forget(c, flow_id, work.budgets) end
-    purge.remove_record(c, flow_id, flow_key)
+    purge.remove_record(c, flow_id, flow_key, flow.flow_kind or '')
   end
   return gone, all
 end
@@ -262,7 +270,7 @@ function purge.run_due(c)
       purged = purged + 1
     end
   end)
-  purge.forget_lanes(c, work.lanes)
+  if purged > 0 then purge.settle(c, work.lanes) end
   if count == FLOWS_PER_TICK or work.left <= 0 then c.more = true end
   return purged
 end
@@ -294,7 +302,7 @@ function F.ffx_purge_flow(K, A)
   if closed_at and closed_at ~= number.finite(flow.closed_at) then return reply.err('changed_meanwhile') end
   local work = { left = KEYS_PER_CALL, lanes = {}, children = {} }
   local gone, all = remove_run(c, A.flow_id, flow_key, flow, work)
-  purge.forget_lanes(c, work.lanes)
+  if all then purge.settle(c, work.lanes) end
   if not all then
     redis.call('ZADD', key.ffx_purge_due(c), c.now + LEFT_BEHIND_MS, A.flow_id)
     wake.due(c, c.now + LEFT_BEHIND_MS)

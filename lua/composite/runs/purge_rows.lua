@@ -31,11 +31,13 @@ function purge_rows.remove(c, work, run, remove_member)
   return false
 end
 
--- Removes the rows of a run, with its record, and counts it no longer as one of its class.
+-- Removes the rows of a run, with its record, and counts it no longer as one of its class. Returns the run; nil for a
+-- flow without rows.
 function purge_rows.finish(c, flow_id)
   local run = row.run(c, flow_id)
-  if not run then return end
+  if not run then return nil end
   row.drop(run)
   redis.call('UNLINK', key.flow_nodes(c, flow_id), key.flow_more(c, flow_id), key.flow_results(c, flow_id))
   graph_store.leave(c, run)
+  return run
 end

@@ -1,46 +1,140 @@
--- The lists in which runs are searched, each by time of creation: all runs, the runs of a flow, the runs of a tag. A run is in
--- its lists from its submission until its purge begins. Claims and completions do not write them.
-
--- Maximum numbers of runs that one call returns and checks. Runs are read in batches of the given size while a filter leaves some
--- out.
-local MAX_PAGE = 200
-local LOOKED_AT = 500
-local BATCH = 64
+-- The lists in which runs are searched: all runs and the runs of a flow, by their start, the runs that are over, by their end (see
+-- run_entries), and the runs of a tag, in sorted sets by time of creation. A run is in its lists from its submission until its
+-- purge. Claims and completions do not write them.
 
 -- Tags are a flat list of names and values.
 local function each_tag(c, command, tags, ...)
   for i = 1, #tags, 2 do redis.call(command, key.ffx_tagged_runs(c, tags[i], tags[i + 1]), ...) end
 end
 
--- Returns the lists that a run with these tags is in, from its submission on; the score is the time of that.
-function run_list.of(c, flow_name, tags)
-  local lists = { key.ffx_runs(c, flow_name or ''), key.ffx_all_runs(c) }
-  for i = 1, #tags, 2 do lists[#lists + 1] = key.ffx_tagged_runs(c, tags[i], tags[i + 1]) end
-  return lists
+-- Returns the sets that a run with these tags is in; the score is the time of its creation.
+function run_list.of_tags(c, tags)
+  local sets = call.short_list()
+  for i = 1, #tags, 2 do sets[#sets + 1] = key.ffx_tagged_runs(c, tags[i], tags[i + 1]) end
+  return sets
 end
 
--- Records that runs of a flow have entered the lists. Lists of tags are left in the server's form, since there may be very many.
-function run_list.entered(c, flow_name)
-  call.keep_as_tree(c, key.ffx_all_runs(c), call.CALLS_PER_TREE, key.ffx_runs(c, flow_name or ''))
+-- Makes the entries of runs that are to be created, and enters them in the lists. Each run gets its time as `listed`, and its packed
+-- id.
+function run_list.enter(c, flow_name, runs)
+  local all_key, own_key, entries = key.ffx_all_runs(c), key.ffx_runs(c, flow_name or ''), call.short_list()
+  local at = run_entries.next_time(c, all_key, own_key) - 1
+  for i = 1, #runs do
+    local run = runs[i]
+    local id = run_entries.pack_id(run.flow_id)
+    run.listed, run.packed_id, entries[i] = at + i, id, run_entries.pack(at + i, id)
+  end
+  call.chunked('RPUSH', all_key, entries)
+  call.chunked('RPUSH', own_key, entries)
+  run_entries.note_lead(c, run_entries.ALL, at + #runs)
 end
 
--- Returns when the oldest and the latest run of the partition were created; nil without runs.
+-- The entries of runs that end in the call, by the place of the partition. The table lives from call to call, as the frame of each
+-- call writes it in the end.
+local ends = {}
+
+-- Enters a run in the list of those that are over, as it ends. `id`: packed. Returns the time of the entry, which is to be in its
+-- header.
+function run_list.ended(c, id)
+  local list = ends[c.at]
+  if not list then
+    local list_key = key.ffx_closed_flows(c)
+    local first = run_entries.next_time(c, list_key)
+    list = { c = c, key = list_key, first = first, next_at = first, entries = call.short_list() }
+    ends[c.at] = list
+  end
+  local at, entries = list.next_at, list.entries
+  list.next_at = at + 1
+  entries[#entries + 1] = run_entries.pack(at, id)
+  return at
+end
+
+-- Returns when the oldest and the latest run of the partition were entered in its lists (ms); nil without runs.
 function run_list.span(c)
-  local list = key.ffx_all_runs(c)
-  local oldest = redis.call('ZRANGE', list, 0, 0, 'WITHSCORES')
-  if not oldest[1] then return nil end
-  return tonumber(oldest[2]), tonumber(redis.call('ZRANGE', list, -1, -1, 'WITHSCORES')[2])
+  local list_key = key.ffx_all_runs(c)
+  local oldest = redis.call('LINDEX', list_key, '0')
+  if not oldest then return nil end
+  return math.floor(run_entries.time(oldest) / 1000), math.floor(run_entries.last_time(list_key) / 1000)
 end
 
-function run_list.of_run(c, flow_id, flow_name)
-  return run_list.of(c, flow_name, redis.call('HGETALL', key.flow_tags(c, flow_id)))
+-- Writes the entries of the runs that have ended in the call.
+function run_list.write()
+  if not next(ends) then return end
+  local ended = ends
+  ends = {}
+  for _, list in next, ended, nil do
+    call.chunked('RPUSH', list.key, list.entries)
+    run_entries.note_lead(list.c, run_entries.OVER, list.next_at - 1)
+  end
 end
 
--- Removes a run from the lists, as it is being purged.
-function run_list.remove(c, flow_id, flow_name)
-  redis.call('ZREM', key.ffx_runs(c, flow_name), flow_id)
-  redis.call('ZREM', key.ffx_all_runs(c), flow_id)
+-- Drops the entries that an interrupted call has left.
+function run_list.drop()
+  if next(ends) then ends = {} end
+end
+
+-- Records the end of a run in its header.
+function run_list.close(c, flow_id)
+  local run = row.run(c, flow_id)
+  if not run then return end
+  run.closed = run_list.ended(c, run_entries.pack_id(flow_id))
+  row.touch_run(run)
+end
+
+-- Records that a run is open again, which leaves a hole in the list of runs that are over.
+function run_list.reopen(c, flow_id)
+  local run = row.run(c, flow_id)
+  if not run or run.closed == 0 then return end
+  run.closed = 0
+  row.touch_run(run)
+  run_holes.note(c, run_entries.OVER)
+end
+
+-- Removes a run that is being purged from the lists of its tags. Its rows are the sign for the other lists.
+function run_list.withdraw(c, flow_id)
   each_tag(c, 'ZREM', redis.call('HGETALL', key.flow_tags(c, flow_id)), flow_id)
+end
+
+-- Notes that the rows of a run are removed, which leaves holes. The name of its flow is nil if it is unknown.
+function run_list.removed(c, run, flow_name)
+  run_holes.note(c, run_entries.ALL)
+  if flow_name then run_holes.note(c, run_entries.OF_FLOW .. flow_name) end
+  if run.closed > 0 then run_holes.note(c, run_entries.OVER) end
+end
+
+-- Reports whether the list of all runs has a run.
+function run_list.has(c, flow_id)
+  local run = row.run(c, flow_id)
+  return run ~= nil and run_entries.has(c, key.ffx_all_runs(c), run_entries.of_run(run))
+end
+
+local function repair_entry(c, index, list_key, entry)
+  if run_entries.has(c, list_key, entry) then return end
+  run_holes.drop_copies(c)
+  run_entries.insert(c, list_key, entry)
+  repair_index.note(c, index)
+end
+
+-- Enters a run in the lists that it is missing from. One that is being purged has left the sets of its tags.
+function run_list.repair(c, run, flow_name, created_at, is_purged)
+  local entry = run_entries.of_run(run)
+  repair_entry(c, 'runs', key.ffx_all_runs(c), entry)
+  repair_entry(c, 'runs', key.ffx_runs(c, flow_name), entry)
+  if is_purged then return end
+  for _, set in ipairs(run_list.of_tags(c, redis.call('HGETALL', key.flow_tags(c, run.id)))) do
+    repair_index.place(c, 'runs', set, run.id, created_at, true)
+  end
+end
+
+-- Enters a run that is over in the list of those, or makes one that is open leave it.
+function run_list.repair_end(c, run, is_over)
+  if is_over and ends[c.at] and run.closed >= ends[c.at].first then return end -- it has ended in this call
+  if is_over and run.closed > 0 then
+    repair_entry(c, 'closed_flows', key.ffx_closed_flows(c), run_entries.pack(run.closed, run_entries.pack_id(run.id)))
+  elseif is_over ~= (run.closed > 0) then
+    if is_over then run_list.close(c, run.id) else run_list.reopen(c, run.id) end
+    repair_index.note(c, 'closed_flows')
+  end
 end
 
 -- Updates the lists for further or changed tags of a submitted run: called before the tags are written.
@@ -56,55 +150,7 @@ function run_list.retag(c, flow_id, created_at, tags_key, tags)
   end
 end
 
-local RUN_FIELDS = {
-  'managed', 'run_id', 'public_flow_state', 'outcome', 'created_at', 'closed_at', 'flow_kind', 'node_count', 'open_nodes',
-  'nodes_failed', 'nodes_cancelled', 'nodes_expired', 'nodes_skipped', 'failed_node', 'paused', 'purging', 'node_total',
-  'parent_execution_id', 'namespace', 'start_at', 'run_key', 'queued',
-}
-local RUN_ID, CLOSED_AT, FLOW_NAME, NODE_COUNT, SKIPPED, PURGING, NODE_TOTAL, PARENT, NAMESPACE, START_AT, RUN_KEY, QUEUED =
-  2, 6, 7, 8, 13, 16, 17, 18, 19, 20, 21, 22
-
--- Returns a text with the letters A to Z in lower case; others do not change, as interpreters do not agree on them.
-local function folded(text)
-  return (string.gsub(text, '[A-Z]+', string.lower))
-end
-
--- Checks the arguments of a search. Returns nil and the error reply when they are invalid.
-local function parse(A)
-  local q, err = { name = A.flow_name, namespace = A.namespace }, nil
-  q.limit, err = number.whole('limit', A.limit)
-  if err then return nil, err end
-  q.limit = math.max(1, math.min(q.limit, MAX_PAGE))
-  q.before, err = number.optional('before', A.before, nil)
-  if err then return nil, err end
-  q.after, err = number.optional('after', A.after, nil)
-  if err then return nil, err end
-  q.closed = A.order == 'closed'
-  if not q.closed and is_set(A.order) and A.order ~= 'created' then
-    return nil, reply.err('invalid_input', 'order must be created or closed, got: ' .. A.order)
-  end
-  q.oldest_first = A.oldest_first == '1'
-  q.text = is_set(A.text) and folded(A.text)
-  q.run_key, q.queued = is_set(A.run_key) and A.run_key, A.queued == '1'
-  if #A.tags % 2 ~= 0 then return nil, reply.err('invalid_input', 'tags must be pairs of a name and a value') end
-  q.tags = A.tags
-  q.children = A.children == '1'
-  if is_set(A.states) then
-    q.states = {}
-    for state in string.gmatch(A.states, '[^,]+') do q.states[state] = true end
-  end
-  return q
-end
-
--- Returns the shortest list that has all runs of the search.
-local function list_of(c, q)
-  if q.closed then return key.ffx_closed_flows(c) end
-  if q.tags[1] then return key.ffx_tagged_runs(c, q.tags[1], q.tags[2]) end
-  if is_set(q.name) then return key.ffx_runs(c, q.name) end
-  return key.ffx_all_runs(c)
-end
-
--- Returns the rank after a run in a list, from the newest on, or from the oldest on with `oldest_first`. The run itself may be
+-- Returns the rank after a run in a sorted set, from the newest on, or from the oldest on with `oldest_first`. The run itself may be
 -- gone. Without an id: of the first one that is not newer than `at`, or not older.
 function run_list.rank_behind(list_key, at, flow_id, oldest_first)
   if not at then return 0 end
@@ -129,104 +175,4 @@ function run_list.rank_behind(list_key, at, flow_id, oldest_first)
     if there then low = middle + 1 else high = middle end
   end
   return low
-end
-
--- Reports whether a run has all the tags.
-local function has_tags(tags_key, tags)
-  for i = 1, #tags, 2 do
-    if redis.call('HGET', tags_key, tags[i]) ~= tags[i + 1] then return false end
-  end
-  return true
-end
-
--- Reports whether a run's id or the name of its flow contains a text, regardless of case.
-local function has_text(run, text)
-  return string.find(folded(run[RUN_ID]), text, 1, true) or string.find(folded(run[FLOW_NAME] or ''), text, 1, true)
-end
-
--- Returns one run in the form of the reply, or nil when it is not wanted.
-local function found(c, q, flow_id)
-  local core_key, tags_key = key.flow_core(c, flow_id), key.flow_tags(c, flow_id)
-  -- Most runs that are left out are so by one field.
-  if q.states and not q.states[record.value(core_key, 'outcome') or 'open'] then return nil end
-  if q.queued and not record.value(core_key, 'queued') then return nil end
-  if q.run_key and record.value(core_key, 'run_key') ~= q.run_key then return nil end
-  if not has_tags(tags_key, q.tags) then return nil end
-  local run = record.values(core_key, unpack(RUN_FIELDS))
-  if not run[RUN_ID] or run[PURGING] or run[PARENT] and not q.children then return nil end
-  if is_set(q.name) and run[FLOW_NAME] ~= q.name or is_set(q.namespace) and run[NAMESPACE] ~= q.namespace then return nil end
-  if q.closed and not is_set(run[CLOSED_AT]) or q.text and not has_text(run, q.text) then return nil end
-  -- While a large flow is being submitted, its record does not have all nodes yet.
-  run[NODE_COUNT] = run[NODE_TOTAL] or run[NODE_COUNT]
-  for i = NODE_COUNT, SKIPPED do run[i] = is_set(run[i]) and run[i] or '0' end
-  run[1] = flow_id
-  for i = 1, PURGING do run[i] = run[i] or '' end
-  run[PURGING], run[PURGING + 1] = redis.call('HGETALL', tags_key), run[START_AT] or ''
-  run[PURGING + 2], run[PURGING + 3] = run[RUN_KEY] or '', run[QUEUED] and '1' or '0'
-  for i = QUEUED, PURGING + 4, -1 do run[i] = nil end
-  return run
-end
-
--- Returns runs of a list by rank, with their times.
-local function page_of(list_key, from, to, oldest_first)
-  if oldest_first then return redis.call('ZRANGE', list_key, from, to, 'WITHSCORES') end
-  return redis.call('ZRANGE', list_key, from, to, 'REV', 'WITHSCORES')
-end
-
--- Reports whether all wanted runs come before a time, in the order of the search.
-local function is_past(q, at)
-  if q.oldest_first then return q.before and at > q.before end
-  return q.after and at < q.after
-end
-
--- @record run flow_id:flow_id run_id:text state:text outcome:text created_at:unix_ms closed_at:unix_ms flow_name:text? node_count:int? open_nodes:int? nodes_failed:int? nodes_cancelled:int? nodes_expired:int? nodes_skipped:int? failed_node:text? paused:text? tags:pairs? start_at:unix_ms? run_key:text? queued:bool?
-
--- @function ffx_list_runs
--- @summary  Returns runs in one partition, the newest first, or the oldest first: of a flow or of all, in certain states (open,
---           success, failed, cancelled, expired), with certain tags, with a text in their id or the name of their flow, created
---           at `before` or earlier and at `after` or later. With the order `closed` both are times of the end, and only runs that
---           are over are returned. With `behind_id`, returns those after the run with that id and the time `before`, or `after`
---           when the oldest come first, whether or not it still exists. With `run_key`, returns the runs with this key, with
---           `queued` those that wait in the queue of their key. Checks a bounded number of runs and may return fewer than there
---           are: while `more`, continue after `next_at` and `next_id`. The tags are names and values in turn. Child runs are left
---           out without `children`, and runs of other namespaces with `namespace`.
--- @flags    derives readonly
--- @key      partition          ffx.partition
--- @arg      flow_name          text
--- @arg      before             unix_ms optional
--- @arg      limit              int
--- @arg      behind_id          flow_id optional
--- @arg      after              unix_ms optional
--- @arg      order              text optional
--- @arg      oldest_first       bool optional
--- @arg      states             csv optional
--- @arg      children           bool optional
--- @arg      namespace          text optional
--- @arg      text               text optional
--- @arg      run_key            text optional
--- @arg      queued             bool optional
--- @args     tags               text
--- @reply    OK runs:list(run) more:bool? next_at:unix_ms? next_id:flow_id?
--- @error    invalid_input message:text
-function F.ffx_list_runs(K, A)
-  local q, err = parse(A)
-  if err then return err end
-  local c = call.open(K.partition)
-  local list_key = list_of(c, q)
-  local rank = run_list.rank_behind(list_key, q.oldest_first and q.after or not q.oldest_first and q.before, A.behind_id, q.oldest_first)
-  local filtered = q.states or q.closed or q.tags[1] or q.text or q.run_key or q.queued or not q.children or is_set(q.namespace)
-  local batch = filtered and math.max(q.limit, BATCH) or q.limit
-  local runs, looked_at = {}, 0
-  while true do
-    local page = page_of(list_key, rank, rank + batch - 1, q.oldest_first)
-    for i = 1, #page, 2 do
-      local flow_id, at = page[i], page[i + 1]
-      if is_past(q, tonumber(at)) then return reply.ok(runs, '0', '', '') end
-      runs[#runs + 1] = found(c, q, flow_id)
-      looked_at = looked_at + 1
-      if #runs == q.limit or looked_at == LOOKED_AT then return reply.ok(runs, '1', at, flow_id) end
-    end
-    if #page < 2 * batch then return reply.ok(runs, '0', '', '') end
-    rank = rank + batch
-  end
 end

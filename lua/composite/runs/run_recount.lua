@@ -1,6 +1,6 @@
 -- Counts the runs of a partition again, and their nodes by lane (see lane_counts), a bounded number per call, while runs start,
--- end and are purged. It counts their states at the beginning of the pass, which the time of each change shows; the difference
--- from the counters at that moment is their error, regardless of later changes.
+-- end and are purged. It counts their states at the beginning of the pass: the times of the entries in the lists of runs, which
+-- only grow, show which were before. The difference from the counters at that moment is their error, regardless of later changes.
 --
 -- A pass visits the list of all runs, the oldest first. A run that is reopened or purged before the pass has reached it is
 -- counted then, with its earlier state.
@@ -18,33 +18,38 @@ local function tally(pass_key, event, flow)
 end
 
 -- Counts a run in the state that it had when the pass began.
-local function count_run(pass_key, since, flow)
-  local created, closed = number.finite(flow.created_at), number.finite(flow.closed_at)
-  if not created or created >= since then return end
+local function count_run(pass_key, pass, run, flow)
+  if run.listed > pass.last_start then return end
   tally(pass_key, 'started', flow)
-  if closed and closed < since and is_set(flow.outcome) then tally(pass_key, flow.outcome, flow) end
+  if run.closed > 0 and run.closed <= pass.last_end and is_set(flow.outcome) then tally(pass_key, flow.outcome, flow) end
+end
+
+-- Returns the pass that is under way: the times of the last start and of the last end before it began, and of the last run that
+-- it has counted; nil when there is none.
+local function read_pass(c, pass_key)
+  local pass = redis.call('HMGET', pass_key, 'since', 'last_start', 'last_end', 'at')
+  if not is_under_way(c, pass[1]) then return nil end
+  return { last_start = tonumber(pass[2]), last_end = tonumber(pass[3]), at = tonumber(pass[4]) }
 end
 
 -- Counts a run that is being reopened or purged, which hides its earlier state.
 local function count_before_change(c, flow_id, flow, stays)
-  local pass_key = key.ffx_run_recount(c)
-  local pass = redis.call('HMGET', pass_key, 'since', 'at', 'id')
-  if not is_under_way(c, pass[1]) then return end
-  local created, at = number.finite(flow.created_at) or 0, tonumber(pass[2])
-  if created < at or created == at and flow_id <= pass[3] then return end
+  local pass_key, run = key.ffx_run_recount(c), row.run(c, flow_id)
+  local pass = run and read_pass(c, pass_key)
+  if not pass or run.listed <= pass.at then return end
   if redis.call('HEXISTS', pass_key, 'seen ' .. flow_id) == 1 then return end
-  count_run(pass_key, tonumber(pass[1]), flow)
+  count_run(pass_key, pass, run, flow)
   if stays then redis.call('HSET', pass_key, 'seen ' .. flow_id, '1') end
 end
 
 -- Fields of a run that a count reads.
-local RUN_FIELDS = { 'flow_kind', 'namespace', 'parent_execution_id', 'created_at', 'closed_at', 'outcome', 'purging' }
+local RUN_FIELDS = { 'flow_kind', 'namespace', 'parent_execution_id', 'outcome', 'purging' }
 
--- Counts a run that had ended and is open again.
-function run_recount.reopened(c, flow_id, outcome, closed_at)
+-- Counts a run that had ended and is open again, before its rows record that.
+function run_recount.reopened(c, flow_id, outcome)
   local flow = is_set(outcome) and record.read(key.flow_core(c, flow_id), RUN_FIELDS)
   if not flow then return end
-  flow.outcome, flow.closed_at = outcome, closed_at
+  flow.outcome = outcome
   count_before_change(c, flow_id, flow, true)
   run_counts.taken_back(c, outcome, flow)
 end
@@ -57,28 +62,26 @@ function run_recount.purged(c, flow_id)
   if is_set(flow.outcome) then run_counts.taken_back(c, flow.outcome, flow) end
 end
 
--- Begins a pass. Returns false when something has changed in this millisecond, because times then do not separate before and
--- after.
+-- Begins a pass.
 local function begin(c, pass_key)
-  if redis.call('ZCOUNT', key.ffx_all_runs(c), c.now_text, '+inf') > 0
-    or redis.call('ZCOUNT', key.ffx_closed_flows(c), c.now_text, '+inf') > 0 then
-    return false
-  end
+  local last_start = run_entries.last_time(key.ffx_all_runs(c))
   run_counts.begin_hour(c)
   redis.call('UNLINK', pass_key)
-  local values = { 'since', c.now_text, 'at', '-1', 'id', '' }
+  local values = {
+    'since', c.now_text, 'last_start', number.digits(last_start),
+    'last_end', number.digits(run_entries.last_time(key.ffx_closed_flows(c))), 'at', '0',
+  }
   for field, runs in pairs(run_counts.present(c)) do
     values[#values + 1] = 'b ' .. field
     values[#values + 1] = number.text(runs)
   end
   call.chunked('HSET', pass_key, values)
-  lane_counts.pass_begins(c, c.now)
+  lane_counts.pass_begins(c, last_start)
   if begun[c.at.probe] == nil then
     if begun_count >= MAX_BEGUN then begun, begun_count = {}, 0 end
     begun_count = begun_count + 1
   end
   begun[c.at.probe] = c.now_text
-  return true
 end
 
 -- Adds the errors to the totals, when all runs are counted.
@@ -99,42 +102,38 @@ local function finish(c, pass_key)
   redis.call('UNLINK', pass_key)
 end
 
--- Number of calls that may find that a pass cannot begin, before it is left to the next one.
-local TRIES = 8
-
--- Counts up to `limit` more runs. Returns the argument `tried` of the next call, '0' when there is none, and how many were read.
-function run_recount.step(c, limit, tried)
+-- Counts up to `limit` more runs. Returns '1' while there are more, else '0', and how many were read.
+function run_recount.step(c, limit)
   local pass_key = key.ffx_run_recount(c)
-  local since = redis.call('HGET', pass_key, 'since')
-  if not is_under_way(c, since) and not begin(c, pass_key) then
-    tried = tonumber(tried) + 1
-    return tried < TRIES and number.text(tried) or '0', limit
-  end
-  local pass = redis.call('HMGET', pass_key, 'since', 'at', 'id')
+  if not is_under_way(c, redis.call('HGET', pass_key, 'since')) then begin(c, pass_key) end
+  local pass = read_pass(c, pass_key)
   local list_key = key.ffx_all_runs(c)
-  local rank = run_list.rank_behind(list_key, tonumber(pass[2]), is_set(pass[3]) and pass[3] or nil, true)
-  local page = redis.call('ZRANGE', list_key, rank, rank + limit - 1, 'WITHSCORES')
+  local rank = run_entries.rank(list_key, pass.at + 1)
+  local page = redis.call('LRANGE', list_key, rank, rank + limit - 1)
   local looked, done = 0, 0
-  local function count_one(flow_id, created)
-    local rows, all = lane_counts.count_run(c, flow_id, tonumber(created))
+  local function count_one(flow_id, at)
+    local run = row.run(c, flow_id)
+    if not run or run.listed ~= at then return 0, false end
+    local rows, all = lane_counts.count_run(c, run)
     if not all then return rows, true end
     local flow = record.read(key.flow_core(c, flow_id), RUN_FIELDS)
     if flow and not flow.purging and redis.call('HEXISTS', pass_key, 'seen ' .. flow_id) == 0 then
-      count_run(pass_key, tonumber(pass[1]), flow)
+      count_run(pass_key, pass, run, flow)
     end
     return rows, false
   end
   while done < #page and looked < limit do
+    local at, flow_id = run_entries.read(page[done + 1])
     -- A run that raises an error is counted as missing.
-    local _, rows, has_more = call.guarded(c, 'index_reconciliation', page[done + 1], count_one, page[done + 2])
+    local _, rows, has_more = call.guarded(c, 'index_reconciliation', flow_id or '', count_one, at)
     looked = looked + 1 + (rows or 0)
     if has_more then break end
-    done = done + 2
+    done = done + 1
   end
-  if done == #page and #page < 2 * limit then
+  if done == #page and #page < limit then
     finish(c, pass_key)
     return '0', looked
   end
-  if done > 0 then redis.call('HSET', pass_key, 'at', page[done], 'id', page[done - 1]) end
+  if done > 0 then redis.call('HSET', pass_key, 'at', number.digits(run_entries.time(page[done]))) end
   return '1', looked
 end

@@ -125,7 +125,7 @@ function F.ffx_trim(K, A)
     left = KEYS_PER_CALL, lanes = {}, flow = {}, joins = true, keep = keep, checked = 0, unmanaged = 0, trimmed = 0, flows = 0, lag = 0,
   }
   local cursor = trim.go_on(c, work, A.cursor or '', math.max(1, math.min(limit, MAX_CHECKED)))
-  purge.forget_lanes(c, work.lanes)
+  if work.trimmed + work.flows > 0 then purge.settle(c, work.lanes) end
   return reply.ok(cursor, number.text(work.checked), number.text(work.unmanaged), number.text(work.trimmed),
     number.text(work.flows), number.text(work.lag), c.faults)
 end

@@ -1,10 +1,10 @@
 -- The writes of a submission, gathered and sent with few commands.
 
 -- Creates the data that the runs of one call share: members that enter indexes (see batch_writes.gather), and texts; the tags of
--- the previous run with the lists of runs for them (see run_record.enter).
+-- the previous run with the sets of runs for them (see run_record.enter).
 function batch_writes.new()
   return {
-    texts = call.short_list(), text_count = 0, tags_of = nil, tags = nil, lists = nil, nil, nil, nil, nil,
+    texts = call.short_list(), text_count = 0, tags_of = nil, tags = nil, sets = nil, nil, nil, nil, nil,
   }
 end
 

@@ -33,23 +33,22 @@ local function flat_tags(tags)
   return flat
 end
 
--- Gathers the tags of a run, and the lists of runs that it enters: most runs of a batch have the same tags as the previous one.
-local function gather_tags(c, batch, flow_name, tags)
+-- Gathers the tags of a run, and the sets of runs that it enters: most runs of a batch have the same tags as the previous one.
+local function gather_tags(c, batch, tags)
   if batch.tags_of == tags then return end
   batch.tags_of, batch.tags = tags, flat_tags(tags)
-  batch.lists = run_list.of(c, flow_name, batch.tags)
+  batch.sets = run_list.of_tags(c, batch.tags)
 end
 
 -- Enters a run that is to be created into the lists, and stores its data in addition to its rows.
 function run_record.enter(c, batch, A, run, g, n)
   local flow_id = run.flow_id
-  gather(batch, 'SADD', key.index_flow_index(c), flow_id)
   if run.budgets then batch_writes.text(batch, key.flow_budgets(c, flow_id), run.budgets.text) end
   if g.head.nodes > 1 then batch_writes.text(batch, key.flow_data(c, flow_id), run.data) end
   if is_set(run.input) and not run.has_input then batch_writes.text(batch, key.flow_input(c, flow_id), run.input) end
-  gather_tags(c, batch, n.class.flow_kind, run.tags or A.tags)
+  gather_tags(c, batch, run.tags or A.tags)
   if #batch.tags > 0 then call.chunked('HSET', key.flow_tags(c, flow_id), batch.tags) end
-  for i = 1, #batch.lists do gather(batch, 'ZADD', batch.lists[i], c.now_text, flow_id) end
+  for i = 1, #batch.sets do gather(batch, 'ZADD', batch.sets[i], c.now_text, flow_id) end
   if n.deadline_at then
     gather(batch, 'ZADD', key.ffx_flow_deadlines(c), n.deadline_at, flow_id)
     wake.due(c, n.deadline_at)

@@ -182,7 +182,7 @@ local function create_run(c, batch, A, n, run, g)
   local further = run_record.further(run, g, n)
   if further then flags = flags + run_head.OVERLAY end
   local r = row.create(c, run.flow_id, g.head.nodes, n.class.id, graph_store.initial_rows(g), key.ffx_graph_rows(c, n.class.graph), flags,
-    n.deadline_at or 0, g.head.nodes == 1 and run.data or '', n.origin)
+    n.deadline_at or 0, run.listed, g.head.nodes == 1 and run.data or '', n.origin)
   r.known_graph, r.start_at = g, n.start_at
   if further then redis.call('HSET', key.flow_core(c, run.flow_id), unpack(further)) end
   if r.count > 1 then lane_counts.created(c, r, g) end
@@ -205,7 +205,7 @@ local function create_all(c, A, n, runs)
     run_record.enter(c, batch, A, run, g, n)
   end
   batch_writes.finish(batch)
-  run_list.entered(c, n.class.flow_kind)
+  run_list.enter(c, n.class.flow_kind, runs)
   batch = batch_writes.new()
   if n.arrival then runs[1].fields = arrival.fields(runs[1]) end
   if n.fork then runs[1].fields = { 'forked_from', n.fork.forked_from, 'kept_nodes', number.text(#A.kept) } end

@@ -5,9 +5,8 @@
 local known = run_rows.known
 local HEAD_BYTES, ROW_BYTES, PLAIN = run_head.BYTES, node_row.BYTES, run_head.PLAIN
 local PENDING, PENDING_AT, HELD = run_head.PENDING, run_head.COUNT_AT, node_row.HELD
--- Bytes of the header before the state, the flags and the number of open nodes, after which only the number of events follows. The
--- number of nodes follows the state and the end.
-local STATE, FLAGS, OPEN = run_head.STATE_AT - 1, run_head.FLAGS_AT - 1, run_head.OPEN_AT - 1
+-- Bytes of the header before the state, and before the number of open nodes. Only the number of events follows the latter.
+local STATE, OPEN = run_head.STATE_AT - 1, run_head.OPEN_AT - 1
 local LEASE, LOGGED = node_row.LEASE_AT - 1, row.LOGGED
 local COUNTED_ACTIVE, COUNTED_WAITING = row.COUNTED_ACTIVE, row.COUNTED_WAITING
 
@@ -117,42 +116,24 @@ local function close(x, here, run, bytes, node, result)
   return outcome
 end
 
--- The ends of the headers of runs of one node that have succeeded, by their former flags, where the events follow from the row.
-local OVER, EVENTS_OF_ONE = {}, 4
-
-local function over_of(flags)
-  OVER[flags] = struct.pack(run_head.STANDING, flags - PLAIN, 0, EVENTS_OF_ONE)
-  return OVER[flags]
-end
-
--- Returns the header of a run that is completed with success from its state on up to its flags. `bytes`: the beginning of the run.
-local function over(x, bytes)
-  local state = x.over
-  if not state then
-    state = struct.pack(run_head.OVER, 2, 2, x.c.now)
-    x.over = state
-  end
-  return state .. string.sub(bytes, PENDING_AT, FLAGS)
-end
-
 -- Writes the end of the only node of a run.
-local function write_only(x, run, bytes, flags, done, result)
-  local head = run.logged and struct.pack(run_head.STANDING, flags - PLAIN, 0, LOGGED) or OVER[flags] or over_of(flags)
+local function write_only(x, here, run, bytes, flags, done, result)
+  local head = struct.pack(run_head.STANDING, run_list.ended(here.c, run.packed_id), flags - PLAIN, 0, run.logged and LOGGED or row_log.EVENTS_OF_ONE)
   local behind = result ~= '' and run_data.pack(result)
   if not behind then
     redis.call('HSET', run.results_key, '1', result)
-    redis.call('SETRANGE', run.key, STATE, over(x, bytes) .. head .. done)
+    redis.call('SETRANGE', run.key, STATE, row_bytes.completed(x, bytes) .. head .. done)
   else
-    redis.call('SET', run.key, string.sub(bytes, 1, STATE) .. over(x, bytes) .. head .. done .. run_data.before_result(run, bytes) .. behind)
+    redis.call('SET', run.key, string.sub(bytes, 1, STATE) .. row_bytes.completed(x, bytes) .. head .. done .. run_data.before_result(run, bytes) .. behind)
   end
 end
 
 -- Writes the row of a node that has succeeded, and rows after it, with the header, in other cases than row_log.write_small. `log`:
 -- the events, unless they are logged. `open`: how many nodes were open.
-local function write_other(x, run, bytes, flags, open, events, log, node, rows)
+local function write_other(x, here, run, bytes, flags, open, events, log, node, rows)
   local at, head = OPEN, nil
   if open == 1 then
-    at, head = STATE, over(x, bytes) .. struct.pack(run_head.END, flags - PLAIN, 0)
+    at, head = STATE, row_bytes.completed(x, bytes) .. struct.pack(run_head.END, run_list.ended(here.c, run.packed_id), flags - PLAIN, 0)
   elseif not run.is_small then
     head = struct.pack(run_head.OPEN_FORMAT, open - 1)
   end
@@ -185,7 +166,7 @@ local function write_one(x, here, run, node, successors, bytes, flags, open, don
   if run.is_small and open ~= 1 and not run.logged then
     row_log.write_small(run, bytes, events, log, node, done)
   else
-    write_other(x, run, bytes, flags, open, events, log, node, done)
+    write_other(x, here, run, bytes, flags, open, events, log, node, done)
   end
   return log
 end
@@ -200,13 +181,13 @@ function usual_end.commit(x, execution_id, lease_id, result)
     run = run_rows.find_plain(here.c, stem)
     if not run then return false end
   end
-  if x.is_mixed and row.is_loaded(run.id) then return false end
+  if row.is_loaded(run.id) then return false end
   local ordinal = row.ORDINAL_OF[string.sub(execution_id, -4)] or row.ordinal(execution_id)
   local node = run.graph.nodes[ordinal] or graph_store.find_node(run.graph, ordinal)
   if not node then return false end
   local bytes = redis.call('GETRANGE', run.key, '0', run.read_to or node.read_to or run_rows.last_to_read(run, node))
   if #bytes < HEAD_BYTES then return false end
-  local _, identity, flags, open, events = struct.unpack(PENDING, bytes, PENDING_AT)
+  local _, identity, _, flags, open, events = struct.unpack(PENDING, bytes, PENDING_AT)
   if flags % (2 * PLAIN) < PLAIN or identity ~= run.identity then return false end
   local successors = node.successors
   if successors == nil then successors = graph_store.successors(run.graph, node) end
@@ -238,7 +219,7 @@ function usual_end.commit(x, execution_id, lease_id, result)
   run.logged = events == LOGGED
   if run.logged then log = node.line_success or usual_lease.line_of(node, 'success', 'line_success') end
   if run.count == 1 then
-    write_only(x, run, bytes, flags, done, result)
+    write_only(x, here, run, bytes, flags, done, result)
   else
     x.budget = x.budget - count
     if successors.others then row_edges.postpone(here.c, execution_id) end

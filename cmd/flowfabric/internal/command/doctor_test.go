@@ -58,7 +58,7 @@ func TestDoctor(t *testing.T) {
 		p, err := engine.ConnOf(b.Engine.Internal()).FlowPartition(run.FlowID())
 		require.NoError(t, err)
 		client := engine.ConnOf(b.Engine.Internal()).Client()
-		lost := client.B().Zrem().Key(engine.ConnOf(b.Engine.Internal()).Keys().FfxClosedFlows(p)).Member(string(run.FlowID())).Build()
+		lost := client.B().Del().Key(engine.ConnOf(b.Engine.Internal()).Keys().FfxClosedFlows(p)).Build()
 		require.NoError(t, client.Do(ctx, lost).Error())
 		_, stdout, _ = x.run("doctor", "--repair")
 		require.Regexp(t, `index_reconciliation +1 +closed_flows 1`, stdout)

@@ -29,6 +29,7 @@ func listCommands() []Command {
 		{"lrem", 4, Write, cmdLRem},
 		{"lindex", 3, 0, cmdLIndex},
 		{"lpos", 3, 0, cmdLPos},
+		{"linsert", 5, Write, cmdLInsert},
 		{"lset", 4, Write, cmdLSet},
 		{"ltrim", 4, Write, cmdLTrim},
 		{"lmove", 5, Write, cmdLMove},
@@ -192,6 +193,30 @@ func cmdLIndex(c *Call) resp.Reply {
 		return resp.Nil
 	}
 	return resp.Bulk(l.Items()[i])
+}
+
+func cmdLInsert(c *Call) resp.Reply {
+	var behind int
+	switch word := c.Args[2]; {
+	case Is(word, "AFTER"):
+		behind = 1
+	case !Is(word, "BEFORE"):
+		return resp.Err(TextSyntax)
+	}
+	l, ok := c.list()
+	if !ok {
+		return wrongTypeReply()
+	}
+	if l == nil {
+		return resp.Zero
+	}
+	i := slices.Index(l.Items(), c.Args[3])
+	if i < 0 {
+		return resp.Int(-1)
+	}
+	l.Replace(slices.Insert(slices.Clone(l.Items()), i+behind, c.Args[4]))
+	c.Dirty++
+	return resp.Int(l.Len())
 }
 
 func cmdLSet(c *Call) resp.Reply {

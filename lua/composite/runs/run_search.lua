@@ -1,0 +1,200 @@
+-- Searches of runs in their lists.
+
+-- Maximum numbers of runs that one call returns and checks. Runs are read in batches of the given size while a filter leaves some
+-- out.
+local MAX_PAGE = 200
+local LOOKED_AT = 500
+local BATCH = 64
+
+local RUN_FIELDS = {
+  'managed', 'run_id', 'public_flow_state', 'outcome', 'created_at', 'closed_at', 'flow_kind', 'node_count', 'open_nodes',
+  'nodes_failed', 'nodes_cancelled', 'nodes_expired', 'nodes_skipped', 'failed_node', 'paused', 'purging', 'node_total',
+  'parent_execution_id', 'namespace', 'start_at', 'run_key', 'queued',
+}
+local RUN_ID, CREATED_AT, CLOSED_AT, FLOW_NAME, NODE_COUNT, OPEN, SKIPPED, PURGING, NODE_TOTAL, PARENT, NAMESPACE, START_AT, RUN_KEY, QUEUED =
+  2, 5, 6, 7, 8, 9, 13, 16, 17, 18, 19, 20, 21, 22
+
+-- Returns a text with the letters A to Z in lower case; others do not change, as interpreters do not agree on them.
+local function folded(text)
+  return (string.gsub(text, '[A-Z]+', string.lower))
+end
+
+-- Checks the arguments of a search. Returns nil and the error reply when they are invalid.
+local function parse(A)
+  local q, err = { name = A.flow_name, namespace = A.namespace }, nil
+  q.limit, err = number.whole('limit', A.limit)
+  if err then return nil, err end
+  q.limit = math.max(1, math.min(q.limit, MAX_PAGE))
+  q.before, err = number.optional('before', A.before, nil)
+  if err then return nil, err end
+  q.after, err = number.optional('after', A.after, nil)
+  if err then return nil, err end
+  q.behind_at, err = number.optional('behind_at', A.behind_at, nil)
+  if err then return nil, err end
+  q.behind_id = A.behind_id or ''
+  q.closed = A.order == 'closed'
+  if not q.closed and is_set(A.order) and A.order ~= 'created' then
+    return nil, reply.err('invalid_input', 'order must be created or closed, got: ' .. A.order)
+  end
+  q.oldest_first = A.oldest_first == '1'
+  q.text = is_set(A.text) and folded(A.text)
+  q.run_key, q.queued = is_set(A.run_key) and A.run_key, A.queued == '1'
+  if #A.tags % 2 ~= 0 then return nil, reply.err('invalid_input', 'tags must be pairs of a name and a value') end
+  q.tags = A.tags
+  q.children = A.children == '1'
+  if is_set(A.states) then
+    q.states = {}
+    for state in string.gmatch(A.states, '[^,]+') do q.states[state] = true end
+  end
+  return q
+end
+
+-- Reports whether a run has all the tags.
+local function has_tags(tags_key, tags)
+  for i = 1, #tags, 2 do
+    if redis.call('HGET', tags_key, tags[i]) ~= tags[i + 1] then return false end
+  end
+  return true
+end
+
+-- Reports whether a run's id or the name of its flow contains a text, regardless of case.
+local function has_text(run, text)
+  return string.find(folded(run[RUN_ID]), text, 1, true) or string.find(folded(run[FLOW_NAME] or ''), text, 1, true)
+end
+
+-- Reports whether a time (ms) is among the times of the search.
+local function is_at(q, at) return not (q.before and at > q.before or q.after and at < q.after) end
+
+-- Returns one run in the form of the reply, or nil when it is not wanted. `at` is the time of its entry in a list.
+local function found(c, q, flow_id, at)
+  local core_key, tags_key = key.flow_core(c, flow_id), key.flow_tags(c, flow_id)
+  -- Most runs that are left out are so by one field.
+  if q.states and not q.states[record.value(core_key, 'outcome') or 'open'] then return nil end
+  if q.queued and not record.value(core_key, 'queued') then return nil end
+  if q.run_key and record.value(core_key, 'run_key') ~= q.run_key then return nil end
+  if not has_tags(tags_key, q.tags) then return nil end
+  local rows = row.run(c, flow_id)
+  if not rows or not q.set and at ~= (q.closed and rows.closed or rows.listed) then return nil end
+  local run = record.values(core_key, unpack(RUN_FIELDS))
+  if not run[RUN_ID] or run[PURGING] or run[PARENT] and not q.children then return nil end
+  if is_set(q.name) and run[FLOW_NAME] ~= q.name or is_set(q.namespace) and run[NAMESPACE] ~= q.namespace then return nil end
+  if not is_at(q, tonumber(run[q.closed and CLOSED_AT or CREATED_AT]) or 0) or q.text and not has_text(run, q.text) then return nil end
+  -- While a large flow is being submitted, its record does not have all nodes yet.
+  run[NODE_COUNT] = run[NODE_TOTAL] or run[NODE_COUNT]
+  run[OPEN] = number.text(row.open(rows))
+  for i = NODE_COUNT, SKIPPED do run[i] = is_set(run[i]) and run[i] or '0' end
+  run[1] = flow_id
+  for i = 1, PURGING do run[i] = run[i] or '' end
+  run[PURGING], run[PURGING + 1] = redis.call('HGETALL', tags_key), run[START_AT] or ''
+  run[PURGING + 2], run[PURGING + 3], run[PURGING + 4] = run[RUN_KEY] or '', run[QUEUED] and '1' or '0', number.digits(at)
+  for i = QUEUED, PURGING + 5, -1 do run[i] = nil end
+  return run
+end
+
+-- Returns the rank after a place in a list. Entries of other partitions may have the same time: entries of one time are ordered by
+-- their ids.
+local function rank_behind(q)
+  local at, oldest_first = q.behind_at, q.oldest_first
+  local rank = run_entries.rank_in(q.list, oldest_first and at or at + 1, oldest_first)
+  local there, flow_id = run_entries.read(run_entries.page(q.list, rank, 1, oldest_first)[1] or '')
+  if there ~= at then return rank end
+  local is_behind
+  if oldest_first then is_behind = flow_id > q.behind_id else is_behind = flow_id < q.behind_id end
+  return is_behind and rank or rank + 1
+end
+
+-- Chooses the shortest list that has all runs of the search, and finds the rank at which it begins there.
+local function begin(c, q)
+  if q.tags[1] and not q.closed then
+    q.set = key.ffx_tagged_runs(c, q.tags[1], q.tags[2])
+    local from = q.oldest_first and q.after or not q.oldest_first and q.before
+    if q.behind_at then from = math.floor(q.behind_at / 1000) end
+    q.none_from = q.before and q.before * 1000 + 1
+    return run_list.rank_behind(q.set, from, q.behind_id, q.oldest_first)
+  end
+  local name = q.closed and run_entries.OVER or is_set(q.name) and run_entries.OF_FLOW .. q.name or run_entries.ALL
+  q.list = run_entries.key(c, name)
+  if q.before then q.none_from = run_entries.none_from(c, q.closed and run_entries.OVER or run_entries.ALL, q.before) end
+  if q.behind_at then return rank_behind(q) end
+  if q.oldest_first then return q.after and run_entries.rank_in(q.list, q.after * 1000, true) or 0 end
+  return q.none_from and run_entries.rank_in(q.list, q.none_from, false) or 0
+end
+
+-- Returns runs by rank, from a rank on, each with the time (µs) of its entry.
+local function page_of(q, rank, count)
+  local page
+  if q.list then
+    page = run_entries.page(q.list, rank, count, q.oldest_first)
+    for i = 1, #page do
+      local at, flow_id = run_entries.read(page[i])
+      page[i] = { flow_id or '', at or 0 }
+    end
+    return page
+  end
+  if q.oldest_first then
+    page = redis.call('ZRANGE', q.set, rank, rank + count - 1, 'WITHSCORES')
+  else
+    page = redis.call('ZRANGE', q.set, rank, rank + count - 1, 'REV', 'WITHSCORES')
+  end
+  local pairs_of = {}
+  for i = 1, #page, 2 do pairs_of[#pairs_of + 1] = { page[i], tonumber(page[i + 1]) * 1000 } end
+  return pairs_of
+end
+
+-- Reports whether all wanted runs come before an entry, in the order of the search.
+local function is_past(q, at)
+  if q.oldest_first then return q.none_from and at >= q.none_from end
+  return q.after and at < q.after * 1000
+end
+
+-- @record run flow_id:flow_id run_id:text state:text outcome:text created_at:unix_ms closed_at:unix_ms flow_name:text? node_count:int? open_nodes:int? nodes_failed:int? nodes_cancelled:int? nodes_expired:int? nodes_skipped:int? failed_node:text? paused:text? tags:pairs? start_at:unix_ms? run_key:text? queued:bool? listed_at:int?
+
+-- @function ffx_list_runs
+-- @summary  Returns runs in one partition, the newest first, or the oldest first: of a flow or of all, in certain states (open,
+--           success, failed, cancelled, expired), with certain tags, with a text in their id or the name of their flow, created
+--           at `before` or earlier and at `after` or later. With the order `closed` both are times of the end, and only runs that
+--           are over are returned. Each has its place in the order, `listed_at` (µs); with `behind_at` and `behind_id`, returns
+--           those after such a place, and the id of its run, whether or not the run still exists. With `run_key`, returns the runs
+--           with this key, with `queued` those that wait in the queue of their key. Checks a bounded number of runs and may return
+--           fewer than there are: while `more`, continue after `next_at` and `next_id`. The tags are names and values in turn.
+--           Child runs are left out without `children`, and runs of other namespaces with `namespace`.
+-- @flags    derives readonly
+-- @key      partition          ffx.partition
+-- @arg      flow_name          text
+-- @arg      before             unix_ms optional
+-- @arg      limit              int
+-- @arg      behind_id          flow_id optional
+-- @arg      after              unix_ms optional
+-- @arg      order              text optional
+-- @arg      oldest_first       bool optional
+-- @arg      states             csv optional
+-- @arg      children           bool optional
+-- @arg      namespace          text optional
+-- @arg      text               text optional
+-- @arg      run_key            text optional
+-- @arg      queued             bool optional
+-- @arg      behind_at          int optional
+-- @args     tags               text
+-- @reply    OK runs:list(run) more:bool? next_at:int? next_id:flow_id?
+-- @error    invalid_input message:text
+function F.ffx_list_runs(K, A)
+  local q, err = parse(A)
+  if err then return err end
+  local c = call.open(K.partition)
+  local rank = begin(c, q)
+  local filtered = q.states or q.closed or q.tags[1] or q.text or q.run_key or q.queued or not q.children or is_set(q.namespace)
+  local batch = filtered and math.max(q.limit, BATCH) or q.limit
+  local runs, looked_at = {}, 0
+  while true do
+    local page = page_of(q, rank, batch)
+    for i = 1, #page do
+      local flow_id, at = page[i][1], page[i][2]
+      if is_past(q, at) then return reply.ok(runs, '0') end
+      runs[#runs + 1] = found(c, q, flow_id, at)
+      looked_at = looked_at + 1
+      if #runs == q.limit or looked_at == LOOKED_AT then return reply.ok(runs, '1', number.digits(at), flow_id) end
+    end
+    if #page < batch then return reply.ok(runs, '0') end
+    rank = rank + batch
+  end
+end
