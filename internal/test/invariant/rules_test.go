@@ -21,7 +21,6 @@ func TestEveryRuleFires(t *testing.T) {
 		{invariant.RuleRows, "HSET $core:b public_state waiting", "both a row and a record"},
 		{invariant.RuleRows, "HEAD open form 9", "no header"},
 		{invariant.RuleRows, "SETRANGE $nodes: 500 x", "bytes, 4 nodes take"},
-		{invariant.RuleRows, "HEAD open created 5", "was created at 5"},
 		{invariant.RuleRows, "HEAD open class xxxxxxxx", "its class 7878787878787878 does not exist"},
 		{invariant.RuleRows, "HEAD open class xxxxxxxx", "is the class of 1 runs"},
 		{invariant.RuleRows, "DEL $graph:", "does not exist"},
