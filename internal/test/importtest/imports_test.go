@@ -422,7 +422,7 @@ var mayImport = map[string][]string{
 	"bench": {
 		"internal/keyspace",
 		"fabrictype",
-		"internal/engine",
+		"internal/engine", "internal/enginelink",
 		"activity", "enginecore", "flow", "internal/enginerpc", "internal/flowgraph", "internal/test/...", "runtime",
 	},
 	"examples/agent":            {"fabrictype", "activity", "flow", "runtime"},
