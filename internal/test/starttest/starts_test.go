@@ -110,10 +110,12 @@ func contentOf(t *testing.T, ctx context.Context, client rueidis.Client, key str
 	answer, err := client.Do(ctx, read()).ToAny()
 	require.NoError(t, err)
 	if strings.HasSuffix(key, ":nodes") {
-		// The rows: the header has the time of creation, which is also the time of changes by the same call.
+		// The rows: the header has the time of creation, which is also the time of changes by the same call, and the time
+		// of the entry in the lists of runs, which no two runs share.
 		text := answer.(string)
-		created := rowread.RunHeadColumns["created"]
-		answer = fmt.Sprintf("%x", strings.ReplaceAll(text, text[created[0]:created[0]+created[1]], ""))
+		created, listed := rowread.RunHeadColumns["created"], rowread.RunHeadColumns["listed"]
+		rest := text[:listed[0]] + text[listed[0]+listed[1]:]
+		answer = fmt.Sprintf("%x", strings.ReplaceAll(rest, text[created[0]:created[0]+created[1]], ""))
 	}
 	return rename(fmt.Sprint(answer))
 }
