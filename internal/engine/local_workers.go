@@ -29,8 +29,8 @@ type LocalWorker interface {
 type Offer struct {
 	// Claim is the request that goes with the call.
 	Claim enginerpc.ClaimRequest
-	// Take runs the executions in the reply to a call that was sent at sentAt, and frees the other slots. With an error,
-	// the call may have leased executions nevertheless.
+	// Take runs the executions in the reply to a call that was sent at sentAt, and frees the other slots. With an
+	// error, the call may have leased executions nevertheless.
 	Take func(leased Leased, sentAt time.Time, err error)
 }
 

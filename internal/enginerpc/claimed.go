@@ -178,7 +178,8 @@ func (conn *Conn) readGraph(ctx context.Context, x *ClaimedExecution, part graph
 func AttemptText(lease enginecore.LeaseID, epoch enginecore.LeaseEpoch, attempt keyspace.AttemptID) string {
 	rest := attemptDigit + 1
 	if epoch == 1 && len(attempt) == len(lease) && len(lease) >= rest && attempt[attemptDigit] == '1' &&
-		string(attempt[:attemptDigit]) == string(lease[:attemptDigit]) && string(attempt[rest:]) == string(lease[rest:]) {
+		string(attempt[:attemptDigit]) == string(lease[:attemptDigit]) &&
+		string(attempt[rest:]) == string(lease[rest:]) {
 		return ""
 	}
 	return strconv.FormatInt(int64(epoch), 10) + " " + string(attempt)

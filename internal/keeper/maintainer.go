@@ -44,7 +44,9 @@ func hint(key func(keyspace.Partition) string) func(context.Context, keyspace.Pa
 // executionHints returns keys of which a partition with flows, executions or schedules has at least one.
 func (m *maintainer) executionHints(_ context.Context, p keyspace.Partition) []string {
 	keys := m.Session.Core.Keys()
-	return []string{keys.IndexAllExecutions(p), keys.IndexFlowIndex(p), keys.FfxAllRuns(p), keys.FfxLanes(p), keys.FfxSchedules(p)}
+	return []string{
+		keys.IndexAllExecutions(p), keys.IndexFlowIndex(p), keys.FfxAllRuns(p), keys.FfxLanes(p), keys.FfxSchedules(p),
+	}
 }
 
 // reconcileLanes returns the configured lanes in the form of the call.

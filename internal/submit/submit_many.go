@@ -73,7 +73,8 @@ func (s *Submitter) submitCall(ctx context.Context, plans []*RunPlan, places []i
 	var at []int
 	for _, place := range places {
 		plan := plans[place]
-		if s.Starts == nil || plan.Compiled.waits || plan.Arrival != nil || slices.ContainsFunc(plan.Budgets, mustExist) {
+		if s.Starts == nil || plan.Compiled.waits || plan.Arrival != nil ||
+			slices.ContainsFunc(plan.Budgets, mustExist) {
 			outcomes[place].Existed, outcomes[place].Err = s.Submit(ctx, plan)
 			continue
 		}

@@ -13,7 +13,8 @@ import (
 // Offer implements engine.LocalWorker. A worker whose program takes the tasks, or that claims by grants only, makes no
 // offers, and neither does one that waits to run an execution alone.
 func (r *Run) Offer(lane enginecore.LaneID, kind string, p keyspace.Partition, n int) (engine.Offer, bool) {
-	if r.worker.handover != nil || r.worker.config.Through || !slices.Contains(r.worker.config.Lanes, string(lane)) || !r.worker.knows(kind) {
+	serves := slices.Contains(r.worker.config.Lanes, string(lane)) && r.worker.knows(kind)
+	if !serves || r.worker.handover != nil || r.worker.config.Through {
 		return engine.Offer{}, false
 	}
 	slots := r.queue.Reserve(n)
@@ -22,13 +23,14 @@ func (r *Run) Offer(lane enginecore.LaneID, kind string, p keyspace.Partition, n
 	}
 	r.tasks.Add(1)
 	from := r.sourceOf(lane, p)
-	return engine.Offer{Claim: r.claimRequest(lane, slots), Take: func(leased engine.Leased, sentAt time.Time, err error) {
+	take := func(leased engine.Leased, sentAt time.Time, err error) {
 		defer r.tasks.Done()
 		if err != nil {
 			r.Doubt.Mark()
 		}
 		r.take(from, leased, sentAt, slots)
-	}}, true
+	}
+	return engine.Offer{Claim: r.claimRequest(lane, slots), Take: take}, true
 }
 
 // take runs the executions that a start has leased for reserved slots, and frees the slots that are left.

@@ -55,7 +55,10 @@ var (
 var columnFormats = map[string]struct {
 	format string
 	size   int
-}{"byte": {"B", 1}, "state": {"B", 1}, "flags": {"B", 1}, "short": {"H", 2}, "long": {"I4", 4}, "time": {"I6", 6}, "micros": {"I7", 7}}
+}{
+	"byte": {"B", 1}, "state": {"B", 1}, "flags": {"B", 1}, "short": {"H", 2}, "long": {"I4", 4}, "time": {"I6", 6},
+	"micros": {"I7", 7},
+}
 
 // Size is how many bytes a row has.
 func (r *Row) Size() int {

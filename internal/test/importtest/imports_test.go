@@ -423,7 +423,7 @@ var mayImport = map[string][]string{
 	"bench": {
 		"internal/keyspace",
 		"fabrictype",
-		"internal/engine",
+		"internal/engine", "internal/enginelink",
 		"activity", "enginecore", "flow", "internal/enginerpc", "internal/flowgraph", "internal/runrecord", "internal/test/...", "runtime",
 	},
 	"examples/agent":            {"fabrictype", "activity", "flow", "runtime"},

@@ -12,13 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/runsearch"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -38,6 +38,25 @@ func startWaiting(t *testing.T, b *enginetest.Bench, from, to int) (runs []*runt
 		runs = append(runs, b.Client.Run("wait", run.ID()))
 	}
 	return runs
+}
+
+// listed returns a run as a search for runs finds it.
+func listed(t *testing.T, b *enginetest.Bench, ref *runtime.RunRef) enginerpc.Run {
+	t.Helper()
+	session, err := engine.SessionOf(b.Engine.Internal())
+	require.NoError(t, err)
+	index, err := session.Library("lists of runs")
+	require.NoError(t, err)
+	search, err := runsearch.New(session, index, runsearch.Query{Flow: "wait"}, "", 10)
+	require.NoError(t, err)
+	for {
+		run, found, err := search.Next(enginetest.Context(t))
+		require.NoError(t, err)
+		require.True(t, found, "run %s is in no list", ref.ID())
+		if run.RunID == ref.ID() {
+			return run
+		}
+	}
 }
 
 // eventsOf counts the events of a kind in the log of a run.
@@ -327,11 +346,7 @@ func TestBulkJobCountsTheRunOfAKilledKeeper(t *testing.T) {
 			require.NoError(t, err)
 			_, err = core.TakeBulkJob(ctx, enginerpc.TakeBulkJobCall{Partition: p, BulkJobID: id, Claimant: "killed"})
 			require.NoError(t, err)
-			d, err := runs[4].Describe(ctx)
-			require.NoError(t, err)
-			progress, err := json.Marshal(map[string]any{"acting": enginerpc.Run{
-				FlowID: enginecore.FlowID(d.FlowID), RunID: d.Run, FlowName: d.Flow, CreatedAt: d.CreatedAt, ClosedAt: d.ClosedAt,
-			}})
+			progress, err := json.Marshal(map[string]any{"acting": listed(t, b, runs[4])})
 			require.NoError(t, err)
 			_, err = core.SaveBulkJob(ctx, enginerpc.SaveBulkJobCall{
 				Partition: p, BulkJobID: id, Claimant: "killed", Progress: progress,

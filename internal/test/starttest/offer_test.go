@@ -20,7 +20,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// offering is a worker that offers slots and does not run what it gets.
+// offering is a worker that offers slots and runs none of the executions that it gets.
 type offering struct {
 	slots  int
 	leased []enginerpc.ClaimedExecution
