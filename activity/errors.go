@@ -8,10 +8,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 )
 
-// ErrInvalid matches, by errors.Is, the errors returned by Err of an activity, and the errors of calls within a
-// function that it makes wrongly: with an amount, a live value or a dimension of no budget that cannot be used; under a
-// name whose former call has not returned; or a wait or a sleep within the function of a step. An attempt that returns
-// an error about a name or a step is not retried.
+// ErrInvalid matches, by errors.Is, the faults that Err of an activity returns, and the errors of wrong calls in a
+// function: a call with an invalid amount, live value or budget dimension; a call under a name that another call still
+// uses; a wait or a sleep within the function of a step. If the function returns an error of one of the last two kinds,
+// its node fails without another attempt.
 var ErrInvalid = activityspec.ErrInvalid
 
 // declarationError is the error returned by Err of an activity. It matches ErrInvalid.

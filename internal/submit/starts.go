@@ -145,31 +145,72 @@ func (s *starter) Start(ctx context.Context, key StartKey, plans []*RunPlan) []s
 		call.Origin = s.ends.Origin()
 	}
 	offer, offered := s.offer(key, plans)
-	if offered {
-		call.ClaimRequest = offer.Claim
+	if !offered {
+		reply, err := s.Send(ctx, key, call)
+		return results(plans, reply, err)
 	}
-	sentAt := time.Now()
-	reply, err := s.Send(ctx, key, call)
-	if offered {
+	call.ClaimRequest = offer.Claim
+	reply, err := untilAnswered(ctx, func(ctx context.Context) (enginerpc.SubmitReply, error) {
+		sentAt := time.Now()
+		reply, err := s.Send(ctx, key, call)
 		offer.Take(engine.Leased{
 			Executions: reply.Executions, Candidates: reply.Candidates, Remaining: reply.Remaining > 0,
 		}, sentAt, err)
+		return reply, err
+	})
+	return results(plans, reply, err)
+}
+
+// answerPatience is how long a call that leases executions waits for its reply after its caller has left.
+const answerPatience = 5 * time.Second
+
+// untilAnswered makes a call that may lease executions to this process. If ctx ends first, it returns the cause, and
+// the call still waits for its reply: an execution whose lease nothing in the process knows would wait until the lease
+// is compared or expires.
+func untilAnswered(
+	ctx context.Context, send func(context.Context) (enginerpc.SubmitReply, error),
+) (enginerpc.SubmitReply, error) {
+	if ctx.Done() == nil {
+		return send(ctx)
 	}
+	type answer struct {
+		reply enginerpc.SubmitReply
+		err   error
+	}
+	answers := make(chan answer, 1)
+	sending, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
+	go func() {
+		defer giveUp(nil)
+		reply, err := send(sending)
+		answers <- answer{reply, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.reply, a.err
+	case <-ctx.Done():
+		cause := context.Cause(ctx)
+		time.AfterFunc(answerPatience, func() { giveUp(cause) })
+		return enginerpc.SubmitReply{}, cause
+	}
+}
+
+// results returns the outcomes of the starts that a call contained.
+func results(plans []*RunPlan, reply enginerpc.SubmitReply, err error) []startResult {
 	if err == nil && len(reply.Outcomes) != len(plans) {
 		err = errors.New("the number of outcomes in the reply differs from the number of runs")
 	}
-	results := make([]startResult, len(plans))
+	list := make([]startResult, len(plans))
 	for i, plan := range plans {
 		if err != nil {
-			results[i].err = submitError(plan, err)
+			list[i].err = submitError(plan, err)
 			continue
 		}
-		results[i] = outcomeOf(plan, reply.Outcomes[i])
+		list[i] = outcomeOf(plan, reply.Outcomes[i])
 		if plan.Signal != nil && len(reply.Signals) == 1 {
 			plan.Sent = reply.Signals[0]
 		}
 	}
-	return results
+	return list
 }
 
 // offer returns the offer of a worker of this process to run the first nodes of runs. The call that starts them leases
@@ -226,6 +267,7 @@ func (s *starter) putGraph(ctx context.Context, calls []enginerpc.PutGraphCall) 
 // releaseRoots makes those roots of runs eligible that the call which created the runs has left. A keeper releases the
 // roots that releaseRoots does not reach.
 func (s *starter) releaseRoots(ctx context.Context, call enginerpc.SubmitCall) {
+	call.ClaimRequest = enginerpc.ClaimRequest{} // the first reply has the leases
 	for more := true; more; {
 		reply, err := s.store.Submit(ctx, call)
 		more = err == nil && reply.More

@@ -7,6 +7,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/dispatch"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
@@ -25,7 +26,7 @@ func (r *Run) Offer(lane enginecore.LaneID, kind string, p keyspace.Partition, n
 	from := r.sourceOf(lane, p)
 	take := func(leased engine.Leased, sentAt time.Time, err error) {
 		defer r.tasks.Done()
-		if err != nil {
+		if err != nil && retry.IsOutcomeUnknown(err) {
 			r.Doubt.Mark()
 		}
 		r.take(from, leased, sentAt, slots)
