@@ -4,7 +4,6 @@ import (
 	"crypto/sha1" // UUIDv5 is defined by it
 	"encoding/binary"
 	"encoding/hex"
-	"fmt"
 
 	"github.com/google/uuid"
 
@@ -66,7 +65,17 @@ func flowUUID(namespace Namespace, flowName, runID string) uuid.UUID {
 func NodeExecutionID(p Partition, flow enginecore.FlowID, ordinal int) enginecore.ExecutionID {
 	text := append(p.appendTag(make([]byte, 0, 64)), ':')
 	text = append(text, flow[:min(len(flow), flowPrefix)]...)
-	return enginecore.ExecutionID(fmt.Appendf(text, "%04x", ordinal))
+	return enginecore.ExecutionID(hex.AppendEncode(text, []byte{byte(ordinal >> 8), byte(ordinal)}))
+}
+
+// PackFlowID returns the id of a flow that is submitted whole as lists of runs contain it: its bytes but the last two,
+// which are zero. It is empty if the id is not a UUID.
+func PackFlowID(flow enginecore.FlowID) []byte {
+	id, err := uuid.Parse(string(flow))
+	if err != nil {
+		return nil
+	}
+	return id[:14]
 }
 
 // flowPrefix is how many characters the executions of a flow have in common with its id.

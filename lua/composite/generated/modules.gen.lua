@@ -86,6 +86,7 @@ local trim = {}
 local turn = {}
 local usual_end = {}
 local usual_lease = {}
+local usual_start = {}
 local wait_control = {}
 local worker_leases = {}
 local worker_registry = {}

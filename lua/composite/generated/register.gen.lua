@@ -467,6 +467,12 @@ redis.register_function{ function_name = 'ffx2_skip', flags = { 'allow-oom' }, c
   }))
 end }
 
+redis.register_function('ffx2_start', function(keys, args)
+  if #keys < 1 or #args < 12 then return call.refuse(keys, 1, args, 12, 'count', 6, 'lease_ttl', 7) end
+  call.begin(keys[1])
+  return call.finish(F.ffx_start(keys, args))
+end)
+
 redis.register_function{ function_name = 'ffx2_work', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 9 then return call.refuse(keys, 1, args, 9, 'count', 6, 'lease_ttl', 7) end
   call.begin(keys[1])

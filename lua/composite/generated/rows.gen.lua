@@ -24,6 +24,7 @@ run_head.OPEN_AT = 60
 run_head.OPEN_FORMAT = '<I4'
 run_head.EVENTS_AT = 64
 run_head.EVENTS_FORMAT = '<H'
+run_head.FIRST = '<Bc8BHHBBI6H'
 run_head.OVER = '<BBI6'
 run_head.PENDING = '<Hc27I7BI4H'
 run_head.STANDING = '<I7BI4H'

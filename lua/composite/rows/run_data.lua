@@ -10,6 +10,7 @@ local RESULT, RESULT_BYTES = '<HI4', 6
 -- Maximum size (bytes) of an input and of a result that are stored here. A separate key would take more
 -- memory and further commands.
 local MAX_BYTES = 1024
+run_data.MAX_BYTES = MAX_BYTES
 
 -- Number of bytes that are read first: most records and inputs are shorter together.
 local READ_FIRST = 2048
@@ -17,15 +18,27 @@ local READ_FIRST = 2048
 -- The last byte of a run of one node that is read at first.
 run_data.LAST_OF_ONE = row.place(1, 2) + READ_FIRST - 1
 
+-- Lengths of texts, packed.
+local LENGTHS = {}
+
+-- Returns the length of a text as it is stored before it.
+function run_data.length(bytes)
+  local text = LENGTHS[bytes]
+  if text then return text end
+  text = struct.pack(LENGTH, bytes)
+  if bytes <= MAX_BYTES then LENGTHS[bytes] = text end
+  return text
+end
+
 -- Returns a text as it is stored here; nil when it is too long for that.
 function run_data.pack(text)
   if #text > MAX_BYTES then return nil end
-  return struct.pack(LENGTH, #text) .. text
+  return run_data.length(#text) .. text
 end
 
 -- Returns the stored form of the record and the input of a new run, and whether the input is in it.
 function run_data.of_new(record_text, input)
-  local record_bytes = struct.pack(LENGTH, #record_text) .. record_text
+  local record_bytes = run_data.length(#record_text) .. record_text
   local packed = input ~= '' and run_data.pack(input) or nil
   return packed and record_bytes .. packed or record_bytes, packed ~= nil
 end

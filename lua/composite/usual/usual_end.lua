@@ -121,7 +121,7 @@ local function write_only(x, here, run, bytes, flags, done, result)
   local head = struct.pack(run_head.STANDING, run_list.ended(here.c, run.packed_id), flags - PLAIN, 0, run.logged and LOGGED or row_log.EVENTS_OF_ONE)
   local behind = result ~= '' and run_data.pack(result)
   if not behind then
-    redis.call('HSET', run.results_key, '1', result)
+    redis.call('HSET', run_rows.results_key(run), '1', result)
     redis.call('SETRANGE', run.key, STATE, row_bytes.completed(x, bytes) .. head .. done)
   else
     redis.call('SET', run.key, string.sub(bytes, 1, STATE) .. row_bytes.completed(x, bytes) .. head .. done .. run_data.before_result(run, bytes) .. behind)
@@ -149,7 +149,7 @@ end
 -- returns events. Returns it with the events of the successors.
 local function write_one(x, here, run, node, successors, bytes, flags, open, done, stem, result, events, log)
   if not (run.is_small and run_data.add_result(run, node.ordinal, result)) then
-    redis.call('HSET', run.results_key, node.ordinal_text, result)
+    redis.call('HSET', run_rows.results_key(run), node.ordinal_text, result)
   end
   local count = successors.count
   if count == 1 then
@@ -205,7 +205,7 @@ function usual_end.commit(x, execution_id, lease_id, result)
   if count > x.budget or count > 0 and not read_children(run, rows, node.place - at, successors) then return false end
   -- When a node that ends has successors, other nodes are open.
   if run.is_small then open = count == 0 and count_open(run, bytes) or nil end
-  if run.fail_fast and open and item_results.add(run, run.results_key, result, open - 1) then return false end
+  if run.fail_fast and open and item_results.add(run, run_rows.results_key(run), result, open - 1) then return false end
   local left_count = here.left_count + 1
   here.left[left_count], here.left_count = execution_id, left_count
   if here.lane == node.lane_id then
@@ -232,6 +232,6 @@ function usual_end.commit(x, execution_id, lease_id, result)
     return outcome
   end
   if open == 1 then log = log .. '\n' .. encode.logged('flow_success', '', '', '') end
-  event_log.push(here.c, run.id, run.events_key, here.c.now_text .. log)
+  event_log.push(here.c, run.id, run_rows.events_key(run), here.c.now_text .. log)
   return outcome
 end
