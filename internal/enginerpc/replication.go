@@ -60,7 +60,7 @@ var functionsByClass = map[replicationClass]string{
 		"ffx2_move_start ffx2_move_timer ffx2_pause ffx2_pause_flow ffx2_publish_flow ffx2_purge_flow " +
 		"ffx2_remove_api_session ffx2_remove_api_token ffx2_remove_budget ffx2_rerun ffx2_resume ffx2_resume_flow " +
 		"ffx2_set_budget ffx2_set_budget_gates ffx2_set_priority ffx2_set_quota ffx2_signal " +
-		"ffx2_signal_node ffx2_start_bulk_job ffx2_stop_bulk_job ffx2_submit " +
+		"ffx2_signal_node ffx2_start ffx2_start_bulk_job ffx2_stop_bulk_job ffx2_submit " +
 		"ffx2_withdraw_flow ffx2_write_schedule",
 	shouldReplicate: "ffx2_complete ffx2_work ffx2_fail ffx2_release ffx2_suspend ffx2_await_child " +
 		"ffx2_end_stopped ffx2_skip ffx2_continue_as_new ffx2_record_step ffx2_open_waitpoint ffx2_link_child ffx2_ask_child " +

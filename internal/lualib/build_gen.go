@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "384-8ee51985a212c57e"
+const build = "385-edd3ea9f5fa6746e"

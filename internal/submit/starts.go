@@ -26,7 +26,7 @@ const (
 )
 
 // starter submits runs to a backend that stores graphs. Runs of one flow and partition share calls, and on one server
-// those of the usual case do so whatever their partitions.
+// runs of the usual case do so whatever their partitions.
 type starter struct {
 	session *engine.Session
 	store   engine.Library
@@ -56,7 +56,7 @@ func StartKeyOf(plan *RunPlan) StartKey {
 	}
 }
 
-// keyOf returns the key of a plan among those of the usual case, if it is one.
+// keyOf returns the key of a plan, which is usual for runs that ffx_start can start.
 func (s *starter) keyOf(plan *RunPlan) StartKey {
 	key := StartKeyOf(plan)
 	if key.usual = plan.isUsual(); key.usual && s.together {

@@ -93,7 +93,7 @@ local function find_existing(s)
   return existing
 end
 
--- Returns those of some runs that are not among the existing ones.
+-- Returns the runs of a partition that do not exist.
 local function without(members, existing)
   local others = { here = members.here, known = nil, nil, nil, nil, nil }
   for n = 1, #members do
