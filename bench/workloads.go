@@ -198,7 +198,7 @@ func load(
 	return times, errors.Join(append(faults, ctx.Err())...)
 }
 
-// numbers returns a function that the clients of a load call for the number of the next run, until there is no more.
+// numbers returns a function that the clients of a load call for the number of the next run, until more is false.
 // Between two numbers it waits for the given pace.
 func (s settings) numbers(pace []time.Duration) (next func() (i int, more bool)) {
 	var mu sync.Mutex
