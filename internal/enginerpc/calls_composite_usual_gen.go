@@ -57,7 +57,7 @@ type StartReply struct {
 	Candidates []Candidate
 }
 
-// Start runs ffx2_start. Creates runs of one class in the usual case, as ffx_submit does, and leases
+// Start runs ffx3_start. Creates runs of one class in the usual case, as ffx_submit does, and leases
 // the worker of the call up to `count` executions that come next. On a server that has all partitions,
 // the runs may be of any of them. A run is named by the execution of its first node, and by its id in
 // bytes, without the last four digits. `outcomes` is empty when all runs were created; otherwise it
@@ -72,7 +72,7 @@ func (conn *Conn) Start(ctx context.Context, c StartCall) (StartReply, error) {
 }
 
 func (StartCall) info() callInfo {
-	return callInfo{name: "ffx2_start", repeatable: true, open: true}
+	return callInfo{name: "ffx3_start", repeatable: true, open: true}
 }
 
 func (c StartCall) encode(w *wire) {
@@ -153,7 +153,7 @@ type WorkReply struct {
 	Counted    string
 }
 
-// Work runs ffx2_work. Commits the results of several executions of one worker, as ffx_complete does
+// Work runs ffx3_work. Commits the results of several executions of one worker, as ffx_complete does
 // for each, and leases it up to `count` executions that come next. On a server that has all
 // partitions, the executions may be of any of them. `attempt` is empty for the first attempt under its
 // first lease, whose id follows from the lease; otherwise it is the lease epoch and the attempt's id,
@@ -171,7 +171,7 @@ func (conn *Conn) Work(ctx context.Context, c WorkCall) (WorkReply, error) {
 }
 
 func (WorkCall) info() callInfo {
-	return callInfo{name: "ffx2_work", open: true}
+	return callInfo{name: "ffx3_work", open: true}
 }
 
 func (c WorkCall) encode(w *wire) {

@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "385-edd3ea9f5fa6746e"
+const build = "386-6a60770253bccf13"
