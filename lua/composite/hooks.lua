@@ -35,15 +35,16 @@ end
 
 call.in_doubt = recovery.in_doubt
 
+local held = call.held
+
 function call.on_begin()
+  held.rows, held.ends, held.run_counts, held.lane_counts, held.feeds = nil, nil, nil, nil, nil
   row.forget()
   run_counts.drop()
   lane_counts.drop()
   run_list.drop()
   run_feed.drop()
 end
-
-local held = call.held
 
 -- The rows come first, because they change other data.
 function call.on_finish()

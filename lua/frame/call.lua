@@ -167,9 +167,10 @@ end
 -- The modules that hold data of the call in memory. A module sets its name here when it begins to.
 call.held = {}
 
-local held = call.held
+-- Whether a call has begun and not finished: the present one, or one that was interrupted, or only read.
+local is_open = false
 
--- @hook Discards data in memory that a call has left which was interrupted, or only read.
+-- @hook Runs at the beginning of a call after one that has not finished: discards data that it has left in memory.
 function call.on_begin() end
 
 -- @hook Runs at the end of a call: writes its changes that are still in memory.
@@ -204,21 +205,18 @@ end
 -- first key of a call that derives others from it, and call.finish runs after the function.
 function call.begin(first_key)
   collect_some()
-  if next(held) then
+  if is_open then
     call.on_begin()
     event_log.drop()
-    for name in next, held, nil do held[name] = nil end
   end
+  is_open = true
   if first_key and clustered ~= false then call.probe(first_key) end
 end
 
 function call.finish(answer)
-  if not next(held) then return answer end
   call.on_finish()
-  if held.events then
-    event_log.write()
-    held.events = nil
-  end
+  if event_log.state.is_used then event_log.write() end
+  is_open = false
   return answer
 end
 

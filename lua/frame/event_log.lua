@@ -38,6 +38,10 @@ local MAX_FEED_FLOWS = 32
 -- table lives from call to call, as the frame of each call writes it in the end.
 local unwritten = {}
 
+-- `is_used`: whether the call has logged events.
+local state = { is_used = false }
+event_log.state = state
+
 -- The flows whose logs the call has written, by the place of the partition, with a context of the call there.
 local touched = {}
 
@@ -118,7 +122,7 @@ function event_log.flows(c)
   local flows = touched[c.at]
   if not flows then
     flows = { nil, nil, nil, nil, c = c }
-    touched[c.at], call.held.events = flows, true
+    touched[c.at], state.is_used = flows, true
   end
   return flows
 end
@@ -156,7 +160,7 @@ function event_log.add(c, flow_id, event, node, attempt, detail)
   if not entry then
     local s, at = flow_store.of(c, flow_id)
     local is_new = s.write_out(at, c)
-    unwritten[flow_id], call.held.events = { c.now_text, line, c = c, is_new = is_new }, true
+    unwritten[flow_id], state.is_used = { c.now_text, line, c = c, is_new = is_new }, true
     return
   end
   local n = #entry + 1
@@ -217,6 +221,7 @@ function event_log.write()
     local text = #flows > MAX_FEED_FLOWS and '*' or table.concat(flows, ' ')
     redis.call('XADD', key.ffx_feed(flows.c), 'MAXLEN', '~', MAX_FEED, '*', 'flows', text)
   end
+  state.is_used = false
 end
 
 -- Discards the unwritten events of a flow that is removed with its log.
@@ -231,7 +236,7 @@ function event_log.drop_feed(c)
 end
 
 -- Discards the events that a call left when an error interrupted it. They may belong to keys that this call must not write.
-function event_log.drop() unwritten, touched = {}, {} end
+function event_log.drop() unwritten, touched, state.is_used = {}, {}, false end
 
 -- Returns a number that grows with each call that logs events of a flow.
 function event_log.count(c, flow_id)

@@ -1,6 +1,9 @@
 -- The data of one call of the usual path: the worker that calls, the executions that the call leases to it, and for each partition
 -- the changes that are written together.
 
+-- More executions than a call has room for.
+turn.MANY = 1 / 0
+
 -- The packed time of the last call, and the rest of rows that end at that time.
 local last_now, packed_now, packed_end
 
@@ -16,7 +19,7 @@ function turn.new(c, request)
   return {
     c = c, request = request, leased = { nil, nil, nil, nil }, logged_instance = request.logged_instance, kinds = request.kinds,
     lane = request.lane, room = request.count, budget = c.budget, now = packed_now, ended = packed_end, expires = c.now + request.ttl,
-    ending = 0, partitions = { nil, nil }, by_place = {}, is_mixed = false, waiting = math.huge, looked = false, urgent = nil, heads = nil,
+    ending = 0, partitions = { nil, nil }, by_place = {}, is_mixed = false, waiting = turn.MANY, looked = false, urgent = nil, heads = nil,
     fair = nil, fed = nil, over = nil, alone = nil, expires_packed = nil, expires_text = nil, base = nil,
   }
 end

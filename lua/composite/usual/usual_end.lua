@@ -2,7 +2,7 @@
 -- start. All other cases use the general functions, with the same effect. It works on the bytes of the rows, and writes them at
 -- once, so it does not handle runs that the call has loaded.
 
-local known, held, ORDINAL_OF, sub = run_rows.known, call.held, row.ORDINAL_OF, string.sub
+local known, held, ORDINAL_OF = run_rows.known, call.held, row.ORDINAL_OF
 local HEAD_BYTES, ROW_BYTES, PLAIN, TWICE_PLAIN = run_head.BYTES, node_row.BYTES, run_head.PLAIN, 2 * run_head.PLAIN
 local PENDING, PENDING_AT, WAITS_FOR, LOGGED = run_head.PENDING, run_head.COUNT_AT, node_row.WAITS_FOR, row.LOGGED
 local HELD = node_row.HELD
@@ -120,7 +120,7 @@ end
 -- process of the worker waits for the run, and the result of the node is the run's result, the process learns of the end by the
 -- outcome.
 local function close(x, here, run, bytes, node, result)
-  local waiters, outcome, head = sub(bytes, run_head.ORIGIN_AT, run_head.WATCHED_AT), 'OK', run.graph.head
+  local waiters, outcome, head = string.sub(bytes, run_head.ORIGIN_AT, run_head.WATCHED_AT), 'OK', run.graph.head
   if (head and head.result or graph_store.result(run.graph)) ~= node.ordinal then
     result = nil
   elseif waiters == x.alone then
@@ -139,7 +139,7 @@ local function write_only(x, here, run, bytes, flags, done, result)
     redis.call('HSET', run.results_key, '1', result)
     redis.call('SETRANGE', run.key, STATE, before .. head .. done)
   else
-    redis.call('SET', run.key, sub(bytes, 1, STATE) .. before .. head .. done .. run_data.before_result(run, bytes) .. length .. result)
+    redis.call('SET', run.key, string.sub(bytes, 1, STATE) .. before .. head .. done .. run_data.before_result(run, bytes) .. length .. result)
   end
 end
 
@@ -209,7 +209,7 @@ end
 
 -- Commits the result of a node if its end is of the usual kind. Returns the outcome; false for another end.
 function usual_end.commit(x, execution_id, lease_id, result)
-  local stem = sub(execution_id, 1, -5)
+  local stem = string.sub(execution_id, 1, -5)
   local run = known.runs[stem]
   local here = run and x.by_place[run.at] or turn.enter(x, execution_id)
   if here.in_doubt then return false end
@@ -218,7 +218,7 @@ function usual_end.commit(x, execution_id, lease_id, result)
     if not run then return false end
   end
   if held.rows and row.is_loaded(run.id) then return false end
-  local ordinal = ORDINAL_OF[sub(execution_id, -4)] or row.ordinal(execution_id)
+  local ordinal = ORDINAL_OF[string.sub(execution_id, -4)] or row.ordinal(execution_id)
   local node = run.graph.nodes[ordinal] or graph_store.find_node(run.graph, ordinal)
   if not node then return false end
   local bytes = redis.call('GETRANGE', run.key, '0', run.read_to or node.read_to or run_rows.last_to_read(run, node))

@@ -46,7 +46,7 @@ local function look(x)
   if found <= more then x.waiting = found end
   if found > 0 then
     -- After the mark of a pause, no execution is leased directly.
-    if heads[1] == pauses.MARK then x.urgent, x.waiting = -math.huge, math.huge else x.urgent = tonumber(heads[2]) end
+    if heads[1] == pauses.MARK then x.urgent, x.waiting = -turn.MANY, turn.MANY else x.urgent = tonumber(heads[2]) end
   end
 end
 
