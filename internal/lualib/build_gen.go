@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "384-c306f156208432d7"
+const build = "385-bc5cc00768b05ba3"
