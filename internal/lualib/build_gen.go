@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "386-6a60770253bccf13"
+const build = "387-01f8ffd689ed0198"

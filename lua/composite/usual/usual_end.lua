@@ -191,7 +191,7 @@ end
 -- Ends a node of a small run whose only successor is the next node, and has waited for nothing else: the usual step of a chain.
 -- `done`, `since`: the beginning and the middle of its row.
 local function pass_on(x, here, run, node, bytes, done, since, lease_id, stem, result, events)
-  if not run_data.add_result(run, node.ordinal, result) then redis.call('HSET', run.results_key, node.ordinal_text, result) end
+  if not run_data.add_result(run, node.ordinal, result) then redis.call('HSET', run_rows.results_key(run), node.ordinal_text, result) end
   local successors, noted, rows = node.successors, nil, nil
   local child = successors[1]
   local execution_id, is_leased = stem .. child.suffix, usual_lease.may_hand_on(x, here, run, child)

@@ -102,15 +102,14 @@ end
 function usual_lease.begin(x, here, run, execution_id, node, input)
   if #x.leased >= x.room or node.lane_id ~= x.lane or not node.plain then return nil end
   if node.known_to ~= x.kinds and not is_known(x, node) then return nil end
-  if not x.looked then handoff.head(x.c, x) end
+  if not x.looked then look(x) end
   local c, limits = here.c, node.limits
   if x.urgent or run.budget_ids and budget_gate.closed(c, run) or limits and not limit_admission.take_room(x.request, limits) then
     return nil
   end
-  if not here.leased then turn.lease(x, here) end
-  local lease_id = claim_request.lease_id(x.c, x.request, #x.leased)
-  return add_lease(x, here, execution_id, node, row_claimed.describe(c, run, execution_id, lease_id, x.expires_text,
-    node.uses_flow_input and input, NOTHING, true, limits), lease_id)
+  local lease_id, n = begin_lease(x, here, execution_id, node)
+  x.leased[n] = row_claimed.describe(c, run, execution_id, lease_id, x.expires_text, node.uses_flow_input and input, NOTHING, true, limits)
+  return row_bytes.leased(here.leased, lease_id, limits)
 end
 
 -- Leases an execution of a plain run that waits in the lane for its first attempt. The worker knows its activity, no budget is
