@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "383-1296c83d45a495cb"
+const build = "385-bc5cc00768b05ba3"

@@ -50,7 +50,7 @@ local function read_node(values, ordinal, count)
     start_timeout = given(start_timeout), attempt_timeout = given(attempt_timeout), delay = given(delay), wait = given(wait_for),
     join = given(policy_of_join), ups = ups, downs = downs or '', limits = given(limits),
     priority_number = tonumber(priority) or 0, open = #ups / edge_list.EDGE_BYTES, plain = special == '',
-    known_to = nil, successors = nil, read_to = nil, line_started = nil, line_success = nil,
+    known_to = nil, successors = nil, read_to = nil, line_started = nil, line_success = nil, passed_on = nil,
     started = row.started(ordinal), succeeded = row.succeeded(ordinal),
   }
 end
