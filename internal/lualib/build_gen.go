@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "382-f0092cce8aef6fa6"
+const build = "385-42cab6f569ddf346"

@@ -1,6 +1,6 @@
--- Ends a node in the usual case, in few steps: its first attempt has only run, and its success only lets other nodes of its run
--- start. All other cases use the general functions, with the same effect. It works on the bytes of the rows, and writes them at
--- once, so it does not handle runs that the call has loaded.
+-- Ends a node in the usual case, in few steps: an attempt has only run, the first one or one after failures, and its success only
+-- lets other nodes of its run start, or counts at their joins. All other cases use the general functions, with the same effect. It
+-- works on the bytes of the rows, and writes them at once, so it does not handle runs that the call has loaded.
 
 local known = run_rows.known
 local HEAD_BYTES, ROW_BYTES, PLAIN = run_head.BYTES, node_row.BYTES, run_head.PLAIN
@@ -32,7 +32,7 @@ end
 
 -- Reads the successors of a node. Reports whether all of them are of the usual case. `bytes` are the bytes of the run's rows that
 -- have been read, and begin after `from`.
-local function read_children(run, bytes, from, successors)
+local function read_children(run, bytes, from, successors, stem)
   for i = 1, successors.count do
     local child = successors[i]
     local at = child.place - from
@@ -40,14 +40,19 @@ local function read_children(run, bytes, from, successors)
       bytes, from, at = read_from(run, successors, i), child.place, 0
     end
     local open = row_bytes.open_edges(bytes, at)
-    if not open or open < 1 or open == 1 and not child.plain then return false end
+    if not open or open < 1 then return false end
+    if not child.plain then
+      open = usual_join.open_to(run, stem, successors, child, open)
+      if not open then return false end
+    end
     child_bytes[i], child_at[i], child_open[i] = bytes, at, open
   end
   return true
 end
 
 -- Returns the row of a node's i-th successor with the edge between them resolved, and its event in two parts: as a line of the event
--- log, or as the course of the run contains it. A node that no longer waits is leased to the worker, or enters its lane.
+-- log, or as the course of the run contains it. A node that no longer waits is leased to the worker, or enters
+-- its lane, as a join always does.
 local function resolve_edge(x, here, run, successors, i, stem, result)
   local open = child_open[i]
   if open > 1 then return row_bytes.waiting(child_bytes[i], child_at[i], open - 1), '', '' end
@@ -63,7 +68,9 @@ local function resolve_edge(x, here, run, successors, i, stem, result)
   end
   if active and not run.logged then return active, node.started, '' end
   if active then return active, node.line_started or usual_lease.line_of(node, 'started', 'line_started'), x.logged_instance end
-  local core = { created_at = run.created_text, priority = node.priority, managed = '1', fair_key = run.fair_key or '' }
+  local core = {
+    created_at = run.created_text, priority = node.priority, managed = '1', fair_key = run.fair_key or '', start_timeout = node.start_timeout,
+  }
   order.enter(here.c, node.lane_id, execution_id, core)
   order.announce(here.c, execution_id, core, node.lane_id)
   return row_bytes.ready(x.now), '', ''
@@ -151,7 +158,8 @@ local function write_one(x, here, run, node, successors, bytes, flags, open, don
   if not (run.is_small and run_data.add_result(run, node.ordinal, result)) then
     redis.call('HSET', run.results_key, node.ordinal_text, result)
   end
-  local count = successors.count
+  local count, joins = successors.count, successors.joins
+  if joins then usual_join.count_all(here.c, run, stem, node, successors, child_open) end
   if count == 1 then
     local child, event, by = resolve_edge(x, here, run, successors, 1, stem, result)
     log = log .. event .. by
@@ -168,11 +176,12 @@ local function write_one(x, here, run, node, successors, bytes, flags, open, don
   else
     write_other(x, here, run, bytes, flags, open, events, log, node, done)
   end
+  if joins and count == 1 and child_open[1] == 1 then usual_join.follow(here.c, run, successors[1]) end
   return log
 end
 
--- Commits the result of a node if its end is of the usual kind. Returns the outcome; false for another end.
-function usual_end.commit(x, execution_id, lease_id, result)
+-- Commits the result of a node if its end is of the usual kind. `attempt`: see ffx_work. Returns the outcome; false for another end.
+function usual_end.commit(x, execution_id, lease_id, attempt, result)
   local stem = string.sub(execution_id, 1, -5)
   local run = known.runs[stem]
   local here = run and x.by_place[run.at] or turn.enter(x, execution_id)
@@ -187,7 +196,7 @@ function usual_end.commit(x, execution_id, lease_id, result)
   if not node then return false end
   local bytes = redis.call('GETRANGE', run.key, '0', run.read_to or node.read_to or run_rows.last_to_read(run, node))
   if #bytes < HEAD_BYTES then return false end
-  local _, identity, _, flags, open, events = struct.unpack(PENDING, bytes, PENDING_AT)
+  local _, identity, marks, _, flags, open, events = struct.unpack(PENDING, bytes, PENDING_AT)
   if flags % (2 * PLAIN) < PLAIN or identity ~= run.identity then return false end
   local successors = node.successors
   if successors == nil then successors = graph_store.successors(run.graph, node) end
@@ -198,13 +207,18 @@ function usual_end.commit(x, execution_id, lease_id, result)
     if #rows < ROW_BYTES then return false end
   end
   local begin, ends, since = struct.unpack(HELD, rows, at + 1)
-  if begin ~= row_bytes.ACTIVE and begin ~= row_bytes.AHEAD or ends <= here.c.now or string.sub(rows, at + LEASE + 1, at + ROW_BYTES) ~= lease_id then
+  if ends <= here.c.now or string.sub(rows, at + LEASE + 1, at + ROW_BYTES) ~= lease_id then return false end
+  local count, again, index = successors.count, nil, nil
+  if begin ~= row_bytes.ACTIVE and begin ~= row_bytes.AHEAD then
+    again, index = row_bytes.done_again(begin, attempt, lease_id, count)
+    if not again or events ~= LOGGED then return false end
+  elseif attempt ~= '' then
     return false
   end
-  local count = successors.count
-  if count > x.budget or count > 0 and not read_children(run, rows, node.place - at, successors) then return false end
+  if count > x.budget or count > 0 and not read_children(run, rows, node.place - at, successors, stem) then return false end
   -- When a node that ends has successors, other nodes are open.
   if run.is_small then open = count == 0 and count_open(run, bytes) or nil end
+  if open == 1 and marks % 2 == run_head.JUDGED then return false end
   if run.fail_fast and open and item_results.add(run, run.results_key, result, open - 1) then return false end
   local left_count = here.left_count + 1
   here.left[left_count], here.left_count = execution_id, left_count
@@ -214,10 +228,13 @@ function usual_end.commit(x, execution_id, lease_id, result)
   else
     turn.count(here, run, node, -1, 0)
   end
-  local done = row_bytes.done(count) .. since .. x.ended .. lease_id
+  local done = (again or row_bytes.done(count)) .. since .. x.ended .. lease_id
   local log = node.succeeded
   run.logged = events == LOGGED
-  if run.logged then log = node.line_success or usual_lease.line_of(node, 'success', 'line_success') end
+  if run.logged then
+    log = again and '\n' .. encode.logged('success', node.name, index, '') or node.line_success
+      or usual_lease.line_of(node, 'success', 'line_success')
+  end
   if run.count == 1 then
     write_only(x, here, run, bytes, flags, done, result)
   else

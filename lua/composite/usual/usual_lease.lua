@@ -54,7 +54,7 @@ end
 -- Leases a node that no longer waits for upstreams to the worker that completed the last of them. `result` is the result of the
 -- completion, with a name if it is an input of this node. Returns its row; nil when it is to enter its lane.
 function usual_lease.hand_on(x, here, run, execution_id, node, name, result)
-  if #x + #x.leased >= x.room or node.lane_id ~= x.lane then return nil end
+  if #x + #x.leased >= x.room or node.lane_id ~= x.lane or node.join then return nil end
   if node.known_to ~= x.kinds and not is_known(x, node) then return nil end
   if not x.looked then handoff.head(x.c, x) end
   local c, urgent, limits = here.c, x.urgent, node.limits
@@ -84,7 +84,7 @@ function usual_lease.take(x, execution_id)
   if not run or not run.is_small or row.is_loaded(run.id) then return false end
   local ordinal = row.ORDINAL_OF[string.sub(execution_id, -4)] or row.ordinal(execution_id)
   local node = run.graph.nodes[ordinal] or graph_store.find_node(run.graph, ordinal)
-  if not node or not node.plain or node.lane_id ~= x.lane or node.known_to ~= x.kinds and not is_known(x, node) then return false end
+  if not node or not node.may_take or node.lane_id ~= x.lane or node.known_to ~= x.kinds and not is_known(x, node) then return false end
   local bytes = redis.call('GETRANGE', run.key, '0', run.read_to or node.read_to or run_rows.last_to_read(run, node))
   local c, limits = here.c, node.limits
   local events = run_rows.events_of(run, bytes)
@@ -92,6 +92,7 @@ function usual_lease.take(x, execution_id)
     or limits and not limit_admission.take_room(x.request, limits) then
     return false
   end
+  if node.start_timeout then call.leave(c, 'ZREM', key.ffx_start_deadlines(c), execution_id) end
   if not here.leased then turn.lease(x, here) end
   local lease_id = claim_request.lease_id(x.c, x.request, #x.leased)
   local inputs, complete = inputs_of(c, run, node)
