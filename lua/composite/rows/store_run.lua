@@ -95,6 +95,7 @@ local function define()
   local of_class = { 'flow_kind', 'namespace', 'graph_hash', 'retention', 'priority' }
   for i = 1, #of_class do class_field(of_class[i]) end
   for i = 1, #run_data.NAMES do record_field(run_data.NAMES[i]) end
+  function BASE.input_hash(run) return run_data.hash_text(run_data.fields(run).input_hash) end
 end
 define()
 

@@ -102,7 +102,7 @@ local function outcome_of(flow, class, run)
   if flow.purging then return { 'flow_purging', '', '', '' } end
   -- The run receives a signal regardless of its input, or other calls have changed its input.
   if run.signal or run.arrival and run.arrival.quiet > 0 then return { 'ALREADY_SATISFIED', '', '', '' } end
-  local graph_hash, input_hash = class.graph_hash, run_data.decode(run.record, run.flow_id).input_hash
+  local graph_hash, input_hash = class.graph_hash, run_data.hash_text(run_data.decode(run.record, run.flow_id).input_hash)
   if flow.graph_hash ~= graph_hash then
     local what = flow.input_hash == input_hash and 'graph' or 'graph and input'
     return { 'flow_id_conflict', what, flow.graph_hash or '', graph_hash }

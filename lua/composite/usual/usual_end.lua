@@ -176,7 +176,7 @@ local function write_one(x, here, run, node, successors, bytes, flags, open, don
   else
     write_other(x, here, run, bytes, flags, open, events, log, node, done)
   end
-  if joins and count == 1 and child_open[1] == 1 then usual_join.follow(here.c, run, successors[1]) end
+  if joins and count == 1 and child_open[1] == 1 then usual_join.follow(x, here.c, run, successors[1]) end
   return log
 end
 

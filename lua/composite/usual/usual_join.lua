@@ -48,9 +48,13 @@ function usual_join.count_all(c, run, stem, upstream, successors, open)
   end
 end
 
--- Performs what follows from a satisfied join, once its row and the row of the upstream are written. Then the call has loaded the
--- run.
-function usual_join.follow(c, run, node)
+-- Performs what follows from a satisfied join, once its row and the row of the upstream are written. That may load the run; it is
+-- written at once, so that the call may lease the join in the usual path, unless the general functions work on other runs.
+function usual_join.follow(x, c, run, node)
   local policy = policy_of(node)
-  if policy.variant == 'finally' then finally.begin(c, run.id, policy) end
+  if policy.variant ~= 'finally' then return end
+  finally.begin(c, run.id, policy)
+  if x.is_mixed then return end
+  row.flush()
+  row.forget()
 end
