@@ -186,6 +186,21 @@ func (a *Activity[In, Out]) Invoke(ctx context.Context, input []byte) ([]byte, e
 // DecodeInput decodes an input as Invoke does, for a program that holds a task of the activity by itself. The error
 // has the category "decode", and is not retried.
 func (a *Activity[In, Out]) DecodeInput(input []byte) (In, error) {
+	if a.isJSON() {
+		if in, ok := activityspec.DecodeScalar[In](input); ok {
+			return in, nil
+		}
+	}
+	return a.decodeInput(input)
+}
+
+// isJSON reports whether the activity has the default codec.
+func (a *Activity[In, Out]) isJSON() bool {
+	_, is := a.Codec().(JSON)
+	return is
+}
+
+func (a *Activity[In, Out]) decodeInput(input []byte) (In, error) {
 	var in In
 	if err := a.Codec().Decode(input, &in); err != nil {
 		return in, &activityspec.DecodeError{
@@ -198,6 +213,11 @@ func (a *Activity[In, Out]) DecodeInput(input []byte) (In, error) {
 // EncodeOutput encodes a result as Invoke does, for a program that holds a task of the activity by itself. The error
 // has the category "encode", and is not retried.
 func (a *Activity[In, Out]) EncodeOutput(out Out) ([]byte, error) {
+	if a.isJSON() {
+		if output, ok := activityspec.EncodeScalar(out); ok {
+			return output, nil
+		}
+	}
 	output, err := a.Codec().Encode(out)
 	if err != nil {
 		return nil, &activityspec.EncodeError{

@@ -175,17 +175,14 @@ func load(
 		mu     sync.Mutex
 		faults []error
 		group  sync.WaitGroup
-		next   = make(chan int)
 		times  = newHistogram()
 	)
+	next := s.numbers(pace)
 	for range clients {
 		group.Go(func() {
 			mine := newHistogram()
 			var err error
-			for i := range next {
-				if err != nil {
-					continue
-				}
+			for i, more := next(); more && err == nil; i, more = next() {
 				begun := time.Now()
 				if err = run(i); err == nil {
 					err = mine.RecordValue(time.Since(begun).Microseconds())
@@ -197,16 +194,31 @@ func load(
 			faults = append(faults, err)
 		})
 	}
-	end := time.Now().Add(s.time)
-	for i := 0; i < s.flows || s.flows == 0 && time.Now().Before(end) && (s.most == 0 || i < s.most); i++ {
-		next <- i
-		for _, d := range pace {
-			time.Sleep(d)
-		}
-	}
-	close(next)
 	group.Wait()
 	return times, errors.Join(append(faults, ctx.Err())...)
+}
+
+// numbers returns a function that the clients of a load call for the number of the next run, until more is false.
+// Between two numbers it waits for the given pace.
+func (s settings) numbers(pace []time.Duration) (next func() (i int, more bool)) {
+	var mu sync.Mutex
+	numbered := 0
+	end := time.Now().Add(s.time)
+	return func() (int, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if numbered > 0 {
+			for _, d := range pace {
+				time.Sleep(d)
+			}
+		}
+		if s.flows > 0 && numbered >= s.flows ||
+			s.flows == 0 && (!time.Now().Before(end) || s.most > 0 && numbered >= s.most) {
+			return 0, false
+		}
+		numbered++
+		return numbered - 1, true
+	}
 }
 
 func one[T any](

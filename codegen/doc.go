@@ -165,7 +165,7 @@
 // for functions that no release has yet.
 //
 // A protocol that drops older programs has a new MinProtocol. Its composite functions are registered under other names,
-// ffx2_claim in place of ffx_claim, since a call in the old form must not reach a function of the new one: for a
+// ffx3_claim in place of ffx_claim, since a call in the old form must not reach a function of the new one: for a
 // program that is still running its functions are missing, which it reports as an incompatible library. ffx_version
 // keeps its name in all protocols. The library registers the names of every protocol from MinProtocol on.
 //

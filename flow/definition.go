@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
@@ -73,6 +74,11 @@ func (d *Definition[In, Out]) Handlers() []activity.Handler {
 // EncodeInput returns the bytes to start a run with.
 func (d *Definition[In, Out]) EncodeInput(in In) ([]byte, error) {
 	c := d.Codec()
+	if _, isJSON := c.(activity.JSON); isJSON {
+		if data, ok := activityspec.EncodeScalar(in); ok {
+			return data, nil
+		}
+	}
 	data, err := c.Encode(in)
 	if err != nil {
 		return nil, fmt.Errorf("flow %q: input %T does not encode into %s: %w", d.Name(), in, c.Name(), err)
@@ -82,13 +88,23 @@ func (d *Definition[In, Out]) EncodeInput(in In) ([]byte, error) {
 
 // DecodeResult decodes the result of a run. For a flow without a Return it returns the zero value, whatever the bytes.
 func (d *Definition[In, Out]) DecodeResult(data []byte) (Out, error) {
-	var out Out
 	if d.view().Return == "" {
-		return out, nil
+		var none Out
+		return none, nil
 	}
 	c := d.Codec()
+	if _, isJSON := c.(activity.JSON); isJSON {
+		if out, ok := activityspec.DecodeScalar[Out](data); ok {
+			return out, nil
+		}
+	}
+	return decodeResult[Out](d.Name(), c, data)
+}
+
+func decodeResult[Out any](flow string, c activity.Codec, data []byte) (Out, error) {
+	var out Out
 	if err := c.Decode(data, &out); err != nil {
-		return out, fmt.Errorf("flow %q: result does not decode from %s into %T: %w", d.Name(), c.Name(), out, err)
+		return out, fmt.Errorf("flow %q: result does not decode from %s into %T: %w", flow, c.Name(), out, err)
 	}
 	return out, nil
 }

@@ -39,7 +39,7 @@ func (readyCalls) Work(_ context.Context, call enginerpc.WorkCall) (enginerpc.Wo
 func (r readyCalls) Submit(_ context.Context, call enginerpc.SubmitCall) (enginerpc.SubmitReply, error) {
 	reply := enginerpc.SubmitReply{Outcomes: make([]enginerpc.SubmissionOutcome, len(call.Runs))}
 	for i, run := range call.Runs {
-		r.completions.Deliver(run.FlowID, submit.RunCompletion{HasResult: true, Outcome: "success", Result: string(run.Input)})
+		r.completions.Deliver(run.FlowID, submit.RunCompletion{HasResult: true, Outcome: "success", Result: run.Input})
 		reply.Outcomes[i].Code = string(enginerpc.StatusOK)
 	}
 	return reply, nil

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -71,8 +72,8 @@ func (f *FlowRef) Start(
 	return startPlan(ctx, f.client, plan, signal, rawJSON)
 }
 
-// rawJSON decodes a result in JSON as it is.
-func rawJSON(data []byte) (json.RawMessage, error) { return data, nil }
+// rawJSON decodes a result in JSON as it is. Other waits for the run may share the bytes.
+func rawJSON(data []byte) (json.RawMessage, error) { return bytes.Clone(data), nil }
 
 // namedFlow returns a flow as it is published. It queries the engine each time, but reads the flow only after a change.
 func (c *Client) namedFlow(ctx context.Context, name string) (*catalogue.Flow, error) {

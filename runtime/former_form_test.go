@@ -2,11 +2,9 @@ package runtime_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/redis/rueidis"
@@ -19,12 +17,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/lualib"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 )
-
-// formerRun is a run as protocol 1 stored it: each node under a separate id.
-type formerRun struct {
-	FlowID     enginecore.FlowID                 `json:"flow_id"`
-	Executions map[string]enginecore.ExecutionID `json:"executions"`
-}
 
 // arrivingData is a client of a server whose data arrive after the first read of the protocol.
 type arrivingData struct {
@@ -44,7 +36,7 @@ func (c *arrivingData) Do(ctx context.Context, command rueidis.Completed) rueidi
 }
 
 // A server that has become a replica, and is empty until the data of its primary arrive, is not taken for one with data
-// of protocol 1.
+// of a former protocol.
 func TestEmptyReplica_IsNotTakenForFormerData(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -65,13 +57,9 @@ func TestEmptyReplica_IsNotTakenForFormerData(t *testing.T) {
 	})
 }
 
-// Data of protocol 1 are refused before anything is written. The error contains the remedy.
+// Runs of a former protocol are refused before anything is written. The error has both versions and the remedy.
 func TestFormerStoredFormIsRefused(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile(filepath.Join("testdata", "stored-form", "v1.json"))
-	require.NoError(t, err)
-	var run formerRun
-	require.NoError(t, json.Unmarshal(data, &run))
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx, core := enginetest.Context(t), engine.ConnOf(b.Engine.Internal())
 		client, keys := core.Client(), core.Keys()
@@ -79,27 +67,32 @@ func TestFormerStoredFormIsRefused(t *testing.T) {
 			require.NoError(t, client.Do(ctx, client.B().Arbitrary(args...).Build()).Error())
 		}
 		p := keyspace.Partition{Family: keyspace.FlowFamily, Index: 1}
-		do("DEL", keys.FfxProtocol())
-		do("HSET", keys.FlowCore(p, run.FlowID), "flow_id", string(run.FlowID), "managed", "1", "public_flow_state", "open")
-		do("ZADD", keys.FfxAllRuns(p), "1", string(run.FlowID))
-		for name, id := range run.Executions {
-			do("HSET", keys.ExecCore(id), "managed", "1", "node", name)
-		}
-		_, err := enginerpc.Connect(ctx, client, enginerpc.Options{Prefix: b.Prefix})
-		require.ErrorIs(t, err, enginecore.ErrIncompatibleLibrary)
-		for _, want := range []string{
-			b.Prefix, "stored by a program of protocol 1", fmt.Sprintf("of protocol %d", lualib.Protocol),
-			"let that program finish and purge them, or use another prefix or database",
-		} {
-			require.ErrorContains(t, err, want)
-		}
-		stored, err := client.Do(ctx, client.B().Exists().Key(keys.FfxProtocol()).Build()).AsBool()
-		require.NoError(t, err)
-		require.False(t, stored, "nothing is written")
+		for former := 1; former < lualib.MinStored; former++ {
+			protocol := strconv.Itoa(former)
+			if former == 1 { // its programs stored no number
+				do("DEL", keys.FfxProtocol())
+			} else {
+				do("SET", keys.FfxProtocol(), protocol)
+			}
+			do("ZADD", keys.FfxAllRuns(p), "1", "run")
+			_, err := enginerpc.Connect(ctx, client, enginerpc.Options{Prefix: b.Prefix})
+			require.ErrorIs(t, err, enginecore.ErrIncompatibleLibrary)
+			for _, want := range []string{
+				b.Prefix, "stored by a program of protocol " + protocol, fmt.Sprintf("of protocol %d", lualib.Protocol),
+				"let that program finish and purge them, or use another prefix or database",
+			} {
+				require.ErrorContains(t, err, want)
+			}
+			stored, err := client.Do(ctx, client.B().Get().Key(keys.FfxProtocol()).Build()).ToString()
+			require.True(t, rueidis.IsRedisNil(err) || stored == protocol, "nothing is written")
 
-		// Once its runs are purged, the rest is of this program's form.
-		do("DEL", keys.FfxAllRuns(p), keys.FlowCore(p, run.FlowID))
-		_, err = enginerpc.Connect(ctx, client, enginerpc.Options{Prefix: b.Prefix})
-		require.NoError(t, err)
+			// Once its runs are purged, the rest is of this program's form.
+			do("DEL", keys.FfxAllRuns(p))
+			_, err = enginerpc.Connect(ctx, client, enginerpc.Options{Prefix: b.Prefix})
+			require.NoError(t, err)
+			stored, err = client.Do(ctx, client.B().Get().Key(keys.FfxProtocol()).Build()).ToString()
+			require.NoError(t, err)
+			require.Equal(t, strconv.Itoa(lualib.MinProtocol), stored)
+		}
 	})
 }

@@ -108,16 +108,24 @@ func (f startFunc) start(c *startConfig) bool {
 func (c *Client) startConfigOf(opts []StartOption) (startConfig, error) {
 	config := startConfig{StartOptions: submit.StartOptions{Actor: c.actor}}
 	var faults []error
-	for i, opt := range opts {
-		if opt == nil || !opt.start(&config) {
-			faults = append(faults, nilOption(i))
-		}
+	if len(opts) > 0 {
+		config, faults = config.with(opts)
 	}
 	if config.Priority != nil {
 		faults = append(faults, runcontrol.CheckPriority(*config.Priority))
 	}
 	return config, errors.Join(errors.Join(faults...), engine.CheckText("actor", config.Actor, engine.MaxActor),
 		checkStartAt(config.StartAt), checkDeadline(config.Deadline))
+}
+
+// with returns the configuration with options, and the faults of these.
+func (c startConfig) with(opts []StartOption) (config startConfig, faults []error) {
+	for i, opt := range opts {
+		if opt == nil || !opt.start(&c) {
+			faults = append(faults, nilOption(i))
+		}
+	}
+	return c, faults
 }
 
 // WithID sets the run id, which is unique within a namespace and flow. If a run with that id, a graph of the same

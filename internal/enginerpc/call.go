@@ -104,6 +104,7 @@ func (w *wire) command(b rueidis.Builder) rueidis.Completed {
 		// arrived. It refuses one with two keys of which any is absent, and the call is sent again until the slot has
 		// arrived.
 		keys = append(keys, w.keys.execNoop(w.tag))
+		w.list = keys[:1] // a wire that is used again has room for both
 	}
 	return b.Fcall().Function(w.name).Numkeys(int64(len(keys))).Key(keys...).Arg(w.args...).Build()
 }

@@ -30,7 +30,7 @@ type ReadRunKeyReply struct {
 	Starts      []CountedStart
 }
 
-// ReadRunKey runs ffx2_read_run_key. Returns the runs of a key: the open ones and those in its queue,
+// ReadRunKey runs ffx3_read_run_key. Returns the runs of a key: the open ones and those in its queue,
 // in their order, the first 200 of each, and the total of both; the first run within the time of its
 // policy; the run that gathers calls, and when it starts; and the times of the last starts that are
 // counted.
@@ -41,7 +41,7 @@ func (conn *Conn) ReadRunKey(ctx context.Context, c ReadRunKeyCall) (ReadRunKeyR
 }
 
 func (ReadRunKeyCall) info() callInfo {
-	return callInfo{name: "ffx2_read_run_key", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_read_run_key", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ReadRunKeyCall) encode(w *wire) {

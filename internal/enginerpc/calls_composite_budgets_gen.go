@@ -32,7 +32,7 @@ type SetBudgetGatesReply struct {
 	More   bool
 }
 
-// SetBudgetGates runs ffx2_set_budget_gates. Notifies a partition which budgets are used up (`closed`
+// SetBudgetGates runs ffx3_set_budget_gates. Notifies a partition which budgets are used up (`closed`
 // contains the reason), and which are not: their executions are released, a bounded number per call;
 // call again while `more`. A notice that is older than the stored one has no effect. `forget`: the
 // budget is removed, and no further notice will come.
@@ -44,7 +44,7 @@ func (conn *Conn) SetBudgetGates(ctx context.Context, c SetBudgetGatesCall) (Set
 }
 
 func (SetBudgetGatesCall) info() callInfo {
-	return callInfo{name: "ffx2_set_budget_gates", repeatable: true, open: true}
+	return callInfo{name: "ffx3_set_budget_gates", repeatable: true, open: true}
 }
 
 func (c SetBudgetGatesCall) encode(w *wire) {
@@ -91,7 +91,7 @@ type NoteBreachReply struct {
 	Status Status
 }
 
-// NoteBreach runs ffx2_note_breach. Writes into the log of a run that it has exceeded a limit of a
+// NoteBreach runs ffx3_note_breach. Writes into the log of a run that it has exceeded a limit of a
 // budget, once for each budget and id.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -100,7 +100,7 @@ func (conn *Conn) NoteBreach(ctx context.Context, c NoteBreachCall) (NoteBreachR
 }
 
 func (NoteBreachCall) info() callInfo {
-	return callInfo{name: "ffx2_note_breach", repeatable: true, open: true}
+	return callInfo{name: "ffx3_note_breach", repeatable: true, open: true}
 }
 
 func (c NoteBreachCall) encode(w *wire) {
@@ -155,7 +155,7 @@ type VerifyBudgetUseReply struct {
 	Faults    []ItemFault
 }
 
-// VerifyBudgetUse runs ffx2_verify_budget_use. Returns to keepers of budgets the ends of leases, and
+// VerifyBudgetUse runs ffx3_verify_budget_use. Returns to keepers of budgets the ends of leases, and
 // when to check runs again: 0 for those that are gone.
 //
 // It only reads. Error codes: errorcode.InvalidInput.
@@ -164,7 +164,7 @@ func (conn *Conn) VerifyBudgetUse(ctx context.Context, c VerifyBudgetUseCall) (V
 }
 
 func (VerifyBudgetUseCall) info() callInfo {
-	return callInfo{name: "ffx2_verify_budget_use", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_verify_budget_use", readOnly: true, repeatable: true, open: true}
 }
 
 func (c VerifyBudgetUseCall) encode(w *wire) {
@@ -214,7 +214,7 @@ type CountUsageReply struct {
 	Counted string
 }
 
-// CountUsage runs ffx2_count_usage. Counts sums of usage, each of one dimension of a budget: in a
+// CountUsage runs ffx3_count_usage. Counts sums of usage, each of one dimension of a budget: in a
 // cluster of one partition, otherwise of any. A sum counts once for its account, which is the name
 // that a worker gives to the dimension, and its `serial`, which is larger than in all earlier sums of
 // the account. A sum is not counted when the budget does not exist, when it would reach a limit, when
@@ -229,7 +229,7 @@ func (conn *Conn) CountUsage(ctx context.Context, c CountUsageCall) (CountUsageR
 }
 
 func (CountUsageCall) info() callInfo {
-	return callInfo{name: "ffx2_count_usage", repeatable: true, open: true}
+	return callInfo{name: "ffx3_count_usage", repeatable: true, open: true}
 }
 
 func (c CountUsageCall) encode(w *wire) {
@@ -279,7 +279,7 @@ type BudgetTickReply struct {
 	Faults    []ItemFault
 }
 
-// BudgetTick runs ffx2_budget_tick. Resets the budgets of a partition that are due, and returns
+// BudgetTick runs ffx3_budget_tick. Resets the budgets of a partition that are due, and returns
 // overdue tasks for other partitions: see the calls of ffx_use_budget. Gates come with their states,
 // and with the run that a budget belongs to.
 //
@@ -289,7 +289,7 @@ func (conn *Conn) BudgetTick(ctx context.Context, c BudgetTickCall) (BudgetTickR
 }
 
 func (BudgetTickCall) info() callInfo {
-	return callInfo{name: "ffx2_budget_tick", repeatable: true, open: true}
+	return callInfo{name: "ffx3_budget_tick", repeatable: true, open: true}
 }
 
 func (c BudgetTickCall) encode(w *wire) {
@@ -344,7 +344,7 @@ type BudgetDoneReply struct {
 	Faults   []ItemFault
 }
 
-// BudgetDone runs ffx2_budget_done. Removes owed texts that are done, or sets the time of their next
+// BudgetDone runs ffx3_budget_done. Removes owed texts that are done, or sets the time of their next
 // check. Reservations whose lease is `over` are released.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -354,7 +354,7 @@ func (conn *Conn) BudgetDone(ctx context.Context, c BudgetDoneCall) (BudgetDoneR
 }
 
 func (BudgetDoneCall) info() callInfo {
-	return callInfo{name: "ffx2_budget_done", repeatable: true, open: true}
+	return callInfo{name: "ffx3_budget_done", repeatable: true, open: true}
 }
 
 func (c BudgetDoneCall) encode(w *wire) {
@@ -404,7 +404,7 @@ type GetBudgetsReply struct {
 	Budgets []BudgetState
 }
 
-// GetBudgets runs ffx2_get_budgets. Returns the states of budgets. Budgets that do not exist are left
+// GetBudgets runs ffx3_get_budgets. Returns the states of budgets. Budgets that do not exist are left
 // out.
 //
 // It only reads.
@@ -413,7 +413,7 @@ func (conn *Conn) GetBudgets(ctx context.Context, c GetBudgetsCall) (GetBudgetsR
 }
 
 func (GetBudgetsCall) info() callInfo {
-	return callInfo{name: "ffx2_get_budgets", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_get_budgets", readOnly: true, repeatable: true, open: true}
 }
 
 func (c GetBudgetsCall) encode(w *wire) {
@@ -452,7 +452,7 @@ type ListBudgetsReply struct {
 	Budgets    []BudgetState
 }
 
-// ListBudgets runs ffx2_list_budgets. Returns the budgets of a partition with their states, in pages.
+// ListBudgets runs ffx3_list_budgets. Returns the budgets of a partition with their states, in pages.
 //
 // It only reads.
 func (conn *Conn) ListBudgets(ctx context.Context, c ListBudgetsCall) (ListBudgetsReply, error) {
@@ -460,7 +460,7 @@ func (conn *Conn) ListBudgets(ctx context.Context, c ListBudgetsCall) (ListBudge
 }
 
 func (ListBudgetsCall) info() callInfo {
-	return callInfo{name: "ffx2_list_budgets", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_list_budgets", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ListBudgetsCall) encode(w *wire) {
@@ -498,7 +498,7 @@ type RemoveBudgetReply struct {
 	Told   bool
 }
 
-// RemoveBudget runs ffx2_remove_budget. Removes a budget with its usage and its reservations. A closed
+// RemoveBudget runs ffx3_remove_budget. Removes a budget with its usage and its reservations. A closed
 // gate is opened first. The budget is then removed by a call after the partitions were notified
 // (`told` is false until then); with `over`, nothing can wait for it.
 //
@@ -508,7 +508,7 @@ func (conn *Conn) RemoveBudget(ctx context.Context, c RemoveBudgetCall) (RemoveB
 }
 
 func (RemoveBudgetCall) info() callInfo {
-	return callInfo{name: "ffx2_remove_budget", repeatable: true, open: true}
+	return callInfo{name: "ffx3_remove_budget", repeatable: true, open: true}
 }
 
 func (c RemoveBudgetCall) encode(w *wire) {
@@ -578,7 +578,7 @@ type UseBudgetReply struct {
 	Owed   []string
 }
 
-// UseBudget runs ffx2_use_budget. Counts the usage of a budget by executions, and their reservations:
+// UseBudget runs ffx3_use_budget. Counts the usage of a budget by executions, and their reservations:
 // entries of kind report, reserve, settle and release, in order, each once for its id. An entry that
 // does not fit under the hard limit is `refused`, and nothing is counted for it; it `waits` when the
 // budget may have room for it later, which closes the gate. A settled reservation counts as far as it
@@ -595,7 +595,7 @@ func (conn *Conn) UseBudget(ctx context.Context, c UseBudgetCall) (UseBudgetRepl
 }
 
 func (UseBudgetCall) info() callInfo {
-	return callInfo{name: "ffx2_use_budget", repeatable: true, open: true}
+	return callInfo{name: "ffx3_use_budget", repeatable: true, open: true}
 }
 
 func (c UseBudgetCall) encode(w *wire) {
@@ -686,7 +686,7 @@ type SetBudgetReply struct {
 	Told   bool
 }
 
-// SetBudget runs ffx2_set_budget. Creates a budget, or sets its limits, interval and effect, whatever
+// SetBudget runs ffx3_set_budget. Creates a budget, or sets its limits, interval and effect, whatever
 // flows declare. The usage does not change. With `only_new`, an existing budget is left as it is. With
 // `compare`, nothing is changed when the budget does not exist, or when its settings differ from the
 // arguments that begin with `old`.
@@ -698,7 +698,7 @@ func (conn *Conn) SetBudget(ctx context.Context, c SetBudgetCall) (SetBudgetRepl
 }
 
 func (SetBudgetCall) info() callInfo {
-	return callInfo{name: "ffx2_set_budget", repeatable: true, open: true}
+	return callInfo{name: "ffx3_set_budget", repeatable: true, open: true}
 }
 
 func (c SetBudgetCall) encode(w *wire) {

@@ -25,7 +25,7 @@ type EndRelayEntryReply struct {
 	Status Status
 }
 
-// EndRelayEntry runs ffx2_end_errand. Acknowledges a relay entry. The entry of an ended run is removed
+// EndRelayEntry runs ffx3_end_errand. Acknowledges a relay entry. The entry of an ended run is removed
 // only if the run was not run again since. After the answer that an open run is wanted, keepers no
 // longer check it.
 //
@@ -35,7 +35,7 @@ func (conn *Conn) EndRelayEntry(ctx context.Context, c EndRelayEntryCall) (EndRe
 }
 
 func (EndRelayEntryCall) info() callInfo {
-	return callInfo{name: "ffx2_end_errand", repeatable: true, open: true}
+	return callInfo{name: "ffx3_end_errand", repeatable: true, open: true}
 }
 
 func (c EndRelayEntryCall) encode(w *wire) {
@@ -83,7 +83,7 @@ type LinkChildReply struct {
 	Outcome string
 }
 
-// LinkChild runs ffx2_link_child. Records the child run of the lease holder's node, before the run is
+// LinkChild runs ffx3_link_child. Records the child run of the lease holder's node, before the run is
 // started. A try of the node, which a retry or a replay begins, keeps its run through lost workers.
 // The caller proposes a number and the matching flow id; when the answer is another number, nothing
 // was written, and it calls again with that number. States: new (the run is to be started, which is
@@ -100,7 +100,7 @@ func (conn *Conn) LinkChild(ctx context.Context, c LinkChildCall) (LinkChildRepl
 }
 
 func (LinkChildCall) info() callInfo {
-	return callInfo{name: "ffx2_link_child", repeatable: true, open: true}
+	return callInfo{name: "ffx3_link_child", repeatable: true, open: true}
 }
 
 func (c LinkChildCall) encode(w *wire) {
@@ -156,7 +156,7 @@ type AwaitChildReply struct {
 	Candidates []Candidate
 }
 
-// AwaitChild runs ffx2_await_child. The lease holder's node waits for its run: its slot is free, and
+// AwaitChild runs ffx3_await_child. The lease holder's node waits for its run: its slot is free, and
 // it is claimed again when the run is over. When the node has already received that, the lease stays,
 // and the answer is ALREADY_SATISFIED. Otherwise the worker is leased its next executions of the same
 // partition when it requests some (count > 0). After a lost reply, send it again with `repeated`. The
@@ -172,7 +172,7 @@ func (conn *Conn) AwaitChild(ctx context.Context, c AwaitChildCall) (AwaitChildR
 }
 
 func (AwaitChildCall) info() callInfo {
-	return callInfo{name: "ffx2_await_child", open: true}
+	return callInfo{name: "ffx3_await_child", open: true}
 }
 
 func (c AwaitChildCall) encode(w *wire) {
@@ -221,7 +221,7 @@ type AskChildReply struct {
 	State  string
 }
 
-// AskChild runs ffx2_ask_child. Returns the state of a run for which a node waits. When the run is
+// AskChild runs ffx3_ask_child. Returns the state of a run for which a node waits. When the run is
 // over, its end is sent once more. States: gone, open, ended.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -230,7 +230,7 @@ func (conn *Conn) AskChild(ctx context.Context, c AskChildCall) (AskChildReply, 
 }
 
 func (AskChildCall) info() callInfo {
-	return callInfo{name: "ffx2_ask_child", repeatable: true, open: true}
+	return callInfo{name: "ffx3_ask_child", repeatable: true, open: true}
 }
 
 func (c AskChildCall) encode(w *wire) {
@@ -269,7 +269,7 @@ type ChildEndedReply struct {
 	State  string
 }
 
-// ChildEnded runs ffx2_child_ended. Notifies a node that its run is over, so that it continues;
+// ChildEnded runs ffx3_child_ended. Notifies a node that its run is over, so that it continues;
 // without an outcome, it only queries the node. The outcome `lost` means that the run no longer
 // exists: the node starts it again. States: gone (the node does not exist, or has another run), over
 // (the node has ended, or has continued after that run and keeps it), waiting (the node is not, or was
@@ -282,7 +282,7 @@ func (conn *Conn) ChildEnded(ctx context.Context, c ChildEndedCall) (ChildEndedR
 }
 
 func (ChildEndedCall) info() callInfo {
-	return callInfo{name: "ffx2_child_ended", repeatable: true, open: true}
+	return callInfo{name: "ffx3_child_ended", repeatable: true, open: true}
 }
 
 func (c ChildEndedCall) encode(w *wire) {
@@ -321,7 +321,7 @@ type ReadResultsReply struct {
 	Executions []ItemState
 }
 
-// ReadResults runs ffx2_read_results. Returns the states of executions of one partition, with their
+// ReadResults runs ffx3_read_results. Returns the states of executions of one partition, with their
 // results, in the requested order: from the first on, as many as have a mebibyte together, but at
 // least one. Call again for the rest.
 //
@@ -331,7 +331,7 @@ func (conn *Conn) ReadResults(ctx context.Context, c ReadResultsCall) (ReadResul
 }
 
 func (ReadResultsCall) info() callInfo {
-	return callInfo{name: "ffx2_read_results", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_read_results", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ReadResultsCall) encode(w *wire) {

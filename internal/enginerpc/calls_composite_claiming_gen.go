@@ -25,7 +25,7 @@ type ClaimGrantedReply struct {
 	Executions []ClaimedExecution
 }
 
-// ClaimGranted runs ffx2_claim_granted. Consumes a grant of ff_issue_claim_grant or
+// ClaimGranted runs ffx3_claim_granted. Consumes a grant of ff_issue_claim_grant or
 // ff_issue_reclaim_grant: leases the execution, fresh, resumed or abandoned, and returns the data that
 // the worker needs to run it. `executions` is empty when it is no longer to be run, or not by this
 // worker; it is then blocked or removed from the lane. After a lost reply, send it again with
@@ -39,7 +39,7 @@ func (conn *Conn) ClaimGranted(ctx context.Context, c ClaimGrantedCall) (ClaimGr
 }
 
 func (ClaimGrantedCall) info() callInfo {
-	return callInfo{name: "ffx2_claim_granted", open: true}
+	return callInfo{name: "ffx3_claim_granted", open: true}
 }
 
 func (c ClaimGrantedCall) encode(w *wire) {
@@ -84,7 +84,7 @@ type SetPriorityReply struct {
 	Children   []ChildRun
 }
 
-// SetPriority runs ffx2_set_priority. Changes the priority of the nodes of a run that have not ended,
+// SetPriority runs ffx3_set_priority. Changes the priority of the nodes of a run that have not ended,
 // or of one of them, in any state of waiting; a running node keeps it for its next attempt. Without an
 // execution, it is also the priority of nodes that the run gets later. A bounded number per call:
 // continue with next_cursor until it is empty. `candidates` wait for a place under a limit and must
@@ -98,7 +98,7 @@ func (conn *Conn) SetPriority(ctx context.Context, c SetPriorityCall) (SetPriori
 }
 
 func (SetPriorityCall) info() callInfo {
-	return callInfo{name: "ffx2_set_priority", repeatable: true, open: true}
+	return callInfo{name: "ffx3_set_priority", repeatable: true, open: true}
 }
 
 func (c SetPriorityCall) encode(w *wire) {
@@ -152,7 +152,7 @@ type ClaimReply struct {
 	Candidates []Candidate
 }
 
-// Claim runs ffx2_claim. Leases up to `count` executions of a lane in one partition, or of all
+// Claim runs ffx3_claim. Leases up to `count` executions of a lane in one partition, or of all
 // partitions of a server that has them all: fresh, resumed and abandoned ones alike. Executions that
 // the worker cannot run are set aside until one comes that can; with `aside`, such executions are
 // searched as well. After a lost reply, send it again with `repeated`, and the same leases are
@@ -172,7 +172,7 @@ func (conn *Conn) Claim(ctx context.Context, c ClaimCall) (ClaimReply, error) {
 }
 
 func (ClaimCall) info() callInfo {
-	return callInfo{name: "ffx2_claim", open: true}
+	return callInfo{name: "ffx3_claim", open: true}
 }
 
 func (c ClaimCall) encode(w *wire) {
@@ -227,7 +227,7 @@ type GrantNextReply struct {
 	Reclaim     bool
 }
 
-// GrantNext runs ffx2_grant_next. Grants a worker the execution of a lane in one partition that a
+// GrantNext runs ffx3_grant_next. Grants a worker the execution of a lane in one partition that a
 // claim of this worker would lease next: abandoned ones first, else by the turn of keys, by ageing,
 // priority and age. Executions that already have a grant are passed over, those that the worker cannot
 // run are set aside, and those that a pause or a budget of their run holds back are blocked. An
@@ -243,7 +243,7 @@ func (conn *Conn) GrantNext(ctx context.Context, c GrantNextCall) (GrantNextRepl
 }
 
 func (GrantNextCall) info() callInfo {
-	return callInfo{name: "ffx2_grant_next", open: true}
+	return callInfo{name: "ffx3_grant_next", open: true}
 }
 
 func (c GrantNextCall) encode(w *wire) {
@@ -290,7 +290,7 @@ type PauseReply struct {
 	Status Status
 }
 
-// Pause runs ffx2_pause. Pauses a lane or an activity in one partition, on a server that has all of
+// Pause runs ffx3_pause. Pauses a lane or an activity in one partition, on a server that has all of
 // them in all: nothing of it is claimed until it is resumed. Running executions continue.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -300,7 +300,7 @@ func (conn *Conn) Pause(ctx context.Context, c PauseCall) (PauseReply, error) {
 }
 
 func (PauseCall) info() callInfo {
-	return callInfo{name: "ffx2_pause", repeatable: true, open: true}
+	return callInfo{name: "ffx3_pause", repeatable: true, open: true}
 }
 
 func (c PauseCall) encode(w *wire) {
@@ -342,7 +342,7 @@ type ResumeReply struct {
 	NextCursor string
 }
 
-// Resume runs ffx2_resume. Ends the pause of a lane or an activity in one partition, on a server that
+// Resume runs ffx3_resume. Ends the pause of a lane or an activity in one partition, on a server that
 // has all of them in all. Releases the held executions, a bounded number per call: continue with
 // next_cursor until it is empty.
 //
@@ -353,7 +353,7 @@ func (conn *Conn) Resume(ctx context.Context, c ResumeCall) (ResumeReply, error)
 }
 
 func (ResumeCall) info() callInfo {
-	return callInfo{name: "ffx2_resume", repeatable: true, open: true}
+	return callInfo{name: "ffx3_resume", repeatable: true, open: true}
 }
 
 func (c ResumeCall) encode(w *wire) {
@@ -394,7 +394,7 @@ type PauseFlowReply struct {
 	Status Status
 }
 
-// PauseFlow runs ffx2_pause_flow. Pauses a run: no node of it starts until it is resumed. Running
+// PauseFlow runs ffx3_pause_flow. Pauses a run: no node of it starts until it is resumed. Running
 // nodes continue.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -404,7 +404,7 @@ func (conn *Conn) PauseFlow(ctx context.Context, c PauseFlowCall) (PauseFlowRepl
 }
 
 func (PauseFlowCall) info() callInfo {
-	return callInfo{name: "ffx2_pause_flow", repeatable: true, open: true}
+	return callInfo{name: "ffx3_pause_flow", repeatable: true, open: true}
 }
 
 func (c PauseFlowCall) encode(w *wire) {
@@ -446,7 +446,7 @@ type ResumeFlowReply struct {
 	NextCursor string
 }
 
-// ResumeFlow runs ffx2_resume_flow. Ends the pause of a run. Releases the held executions, a bounded
+// ResumeFlow runs ffx3_resume_flow. Ends the pause of a run. Releases the held executions, a bounded
 // number per call: continue with next_cursor until it is empty.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -456,7 +456,7 @@ func (conn *Conn) ResumeFlow(ctx context.Context, c ResumeFlowCall) (ResumeFlowR
 }
 
 func (ResumeFlowCall) info() callInfo {
-	return callInfo{name: "ffx2_resume_flow", repeatable: true, open: true}
+	return callInfo{name: "ffx3_resume_flow", repeatable: true, open: true}
 }
 
 func (c ResumeFlowCall) encode(w *wire) {
@@ -493,7 +493,7 @@ type LanesReply struct {
 	Lanes  []LaneState
 }
 
-// Lanes runs ffx2_lanes. Returns the lanes of a partition with the executions in each of their
+// Lanes runs ffx3_lanes. Returns the lanes of a partition with the executions in each of their
 // indexes, and the nodes of runs that are active or wait for upstreams, which are counted as they
 // change: no run is read. On a server that has all partitions, eligible executions are counted in
 // partition 0, except those outside of managed flows.
@@ -504,7 +504,7 @@ func (conn *Conn) Lanes(ctx context.Context, c LanesCall) (LanesReply, error) {
 }
 
 func (LanesCall) info() callInfo {
-	return callInfo{name: "ffx2_lanes", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_lanes", readOnly: true, repeatable: true, open: true}
 }
 
 func (c LanesCall) encode(w *wire) {
@@ -537,7 +537,7 @@ type PausesReply struct {
 	Pauses []Pause
 }
 
-// Pauses runs ffx2_pauses. Returns the lanes and activities that are paused in a partition, or on a
+// Pauses runs ffx3_pauses. Returns the lanes and activities that are paused in a partition, or on a
 // server that has all partitions. The text is a pause: its time in ms, its author, and the reason.
 //
 // It only reads.
@@ -546,7 +546,7 @@ func (conn *Conn) Pauses(ctx context.Context, c PausesCall) (PausesReply, error)
 }
 
 func (PausesCall) info() callInfo {
-	return callInfo{name: "ffx2_pauses", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_pauses", readOnly: true, repeatable: true, open: true}
 }
 
 func (c PausesCall) encode(w *wire) {
@@ -593,7 +593,7 @@ type RenewReply struct {
 	Orphans   []HeldLease
 }
 
-// Renew runs ffx2_renew. Renews many leases of one worker in one partition. Returns which are gone,
+// Renew runs ffx3_renew. Renews many leases of one worker in one partition. Returns which are gone,
 // and, on request, which leases the engine has for this worker that it did not name.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -603,7 +603,7 @@ func (conn *Conn) Renew(ctx context.Context, c RenewCall) (RenewReply, error) {
 }
 
 func (RenewCall) info() callInfo {
-	return callInfo{name: "ffx2_renew", repeatable: true, open: true}
+	return callInfo{name: "ffx3_renew", repeatable: true, open: true}
 }
 
 func (c RenewCall) encode(w *wire) {
@@ -657,7 +657,7 @@ type AnnounceReply struct {
 	NextCursor string
 }
 
-// Announce runs ffx2_announce. Releases executions that were set aside because no worker knew their
+// Announce runs ffx3_announce. Releases executions that were set aside because no worker knew their
 // activity or offered their capabilities, if the calling worker does. Checks a bounded number per
 // call; continue with next_cursor until it is empty.
 //
@@ -668,7 +668,7 @@ func (conn *Conn) Announce(ctx context.Context, c AnnounceCall) (AnnounceReply, 
 }
 
 func (AnnounceCall) info() callInfo {
-	return callInfo{name: "ffx2_announce", repeatable: true, open: true}
+	return callInfo{name: "ffx3_announce", repeatable: true, open: true}
 }
 
 func (c AnnounceCall) encode(w *wire) {

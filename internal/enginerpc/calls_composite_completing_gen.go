@@ -32,7 +32,7 @@ type CompleteReply struct {
 	Candidates []Candidate
 }
 
-// Complete runs ffx2_complete. Commits a result, resolves the edges that leave the execution, and
+// Complete runs ffx3_complete. Commits a result, resolves the edges that leave the execution, and
 // leases the worker its next executions of the same partition when it requests some (count > 0). After
 // a lost reply, send it again with `repeated`. The result of an item of a map is refused when it makes
 // the results of all items together too large.
@@ -47,7 +47,7 @@ func (conn *Conn) Complete(ctx context.Context, c CompleteCall) (CompleteReply, 
 }
 
 func (CompleteCall) info() callInfo {
-	return callInfo{name: "ffx2_complete", open: true}
+	return callInfo{name: "ffx3_complete", open: true}
 }
 
 func (c CompleteCall) encode(w *wire) {
@@ -104,7 +104,7 @@ type ContinueAsNewReply struct {
 	Candidates []Candidate
 }
 
-// ContinueAsNew runs ffx2_continue_as_new. Continues the lease holder's function as new: its journal
+// ContinueAsNew runs ffx3_continue_as_new. Continues the lease holder's function as new: its journal
 // is empty except for the state, which its next call gets in place of its input, its retries count
 // from the start, and the execution is eligible again. Waitpoints that were opened ahead of waits that
 // have not begun stay, with their signals. Signals that came by name before a wait that others ended
@@ -123,7 +123,7 @@ func (conn *Conn) ContinueAsNew(ctx context.Context, c ContinueAsNewCall) (Conti
 }
 
 func (ContinueAsNewCall) info() callInfo {
-	return callInfo{name: "ffx2_continue_as_new", open: true}
+	return callInfo{name: "ffx3_continue_as_new", open: true}
 }
 
 func (c ContinueAsNewCall) encode(w *wire) {
@@ -168,7 +168,7 @@ type EndStoppedReply struct {
 	More   bool
 }
 
-// EndStopped runs ffx2_end_stopped. Reports that the function of an execution has returned which was
+// EndStopped runs ffx3_end_stopped. Reports that the function of an execution has returned which was
 // ended while its worker had the lease, so that whatever waits for this continues. For an execution
 // that is about to be ended, since the deadline of its run is over, the return is recorded. `more`
 // means that there is more work than one call does.
@@ -179,7 +179,7 @@ func (conn *Conn) EndStopped(ctx context.Context, c EndStoppedCall) (EndStoppedR
 }
 
 func (EndStoppedCall) info() callInfo {
-	return callInfo{name: "ffx2_end_stopped", repeatable: true, open: true}
+	return callInfo{name: "ffx3_end_stopped", repeatable: true, open: true}
 }
 
 func (c EndStoppedCall) encode(w *wire) {
@@ -232,7 +232,7 @@ type FailReply struct {
 	More    bool
 }
 
-// Fail runs ffx2_fail. Ends the attempt with a failure: schedules the next attempt by the stored
+// Fail runs ffx3_fail. Ends the attempt with a failure: schedules the next attempt by the stored
 // policy, or fails the execution and skips the nodes that depend on it. In a flow that is over, the
 // execution is cancelled instead. The stack of a function that panicked is logged before its failure.
 // `details` are the errors with names of a failure that is final.
@@ -246,7 +246,7 @@ func (conn *Conn) Fail(ctx context.Context, c FailCall) (FailReply, error) {
 }
 
 func (FailCall) info() callInfo {
-	return callInfo{name: "ffx2_fail", repeatable: true, open: true}
+	return callInfo{name: "ffx3_fail", repeatable: true, open: true}
 }
 
 func (c FailCall) encode(w *wire) {
@@ -302,7 +302,7 @@ type ReleaseReply struct {
 	Status Status
 }
 
-// Release runs ffx2_release. Returns an execution unfinished. It is eligible again at once and its
+// Release runs ffx3_release. Returns an execution unfinished. It is eligible again at once and its
 // attempt is not spent; it continues with the rest of its timeout. In a flow that is over, it is
 // cancelled.
 //
@@ -315,7 +315,7 @@ func (conn *Conn) Release(ctx context.Context, c ReleaseCall) (ReleaseReply, err
 }
 
 func (ReleaseCall) info() callInfo {
-	return callInfo{name: "ffx2_release", repeatable: true, open: true}
+	return callInfo{name: "ffx3_release", repeatable: true, open: true}
 }
 
 func (c ReleaseCall) encode(w *wire) {
@@ -362,7 +362,7 @@ type SkipReply struct {
 	Candidates []Candidate
 }
 
-// Skip runs ffx2_skip. Skips the lease holder's node, since its child run has succeeded without a
+// Skip runs ffx3_skip. Skips the lease holder's node, since its child run has succeeded without a
 // result: the nodes that depend on it are skipped as after a condition. The worker is leased its next
 // executions of the same partition when it requests some (count > 0). After a lost reply, send it
 // again with `repeated`. In a flow that is over, it is cancelled.
@@ -376,7 +376,7 @@ func (conn *Conn) Skip(ctx context.Context, c SkipCall) (SkipReply, error) {
 }
 
 func (SkipCall) info() callInfo {
-	return callInfo{name: "ffx2_skip", open: true}
+	return callInfo{name: "ffx3_skip", open: true}
 }
 
 func (c SkipCall) encode(w *wire) {

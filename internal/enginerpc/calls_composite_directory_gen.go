@@ -25,7 +25,7 @@ type AddAPITokenReply struct {
 	Status Status
 }
 
-// AddAPIToken runs ffx2_add_api_token. Adds a token of the HTTP API to a namespace. The name of a
+// AddAPIToken runs ffx3_add_api_token. Adds a token of the HTTP API to a namespace. The name of a
 // token is unique; its record has the hash of its secret.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -35,7 +35,7 @@ func (conn *Conn) AddAPIToken(ctx context.Context, c AddAPITokenCall) (AddAPITok
 }
 
 func (AddAPITokenCall) info() callInfo {
-	return callInfo{name: "ffx2_add_api_token", repeatable: true, open: true}
+	return callInfo{name: "ffx3_add_api_token", repeatable: true, open: true}
 }
 
 func (c AddAPITokenCall) encode(w *wire) {
@@ -72,7 +72,7 @@ type ListAPITokensReply struct {
 	Tokens []APIToken
 }
 
-// ListAPITokens runs ffx2_list_api_tokens. Returns the tokens of a namespace, in no order. There are
+// ListAPITokens runs ffx3_list_api_tokens. Returns the tokens of a namespace, in no order. There are
 // at most 1,000.
 //
 // It only reads.
@@ -81,7 +81,7 @@ func (conn *Conn) ListAPITokens(ctx context.Context, c ListAPITokensCall) (ListA
 }
 
 func (ListAPITokensCall) info() callInfo {
-	return callInfo{name: "ffx2_list_api_tokens", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_list_api_tokens", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ListAPITokensCall) encode(w *wire) {
@@ -117,7 +117,7 @@ type RemoveAPITokenReply struct {
 	Removed bool
 }
 
-// RemoveAPIToken runs ffx2_remove_api_token. Removes a token. `removed` is false when there was none
+// RemoveAPIToken runs ffx3_remove_api_token. Removes a token. `removed` is false when there was none
 // with that name.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -126,7 +126,7 @@ func (conn *Conn) RemoveAPIToken(ctx context.Context, c RemoveAPITokenCall) (Rem
 }
 
 func (RemoveAPITokenCall) info() callInfo {
-	return callInfo{name: "ffx2_remove_api_token", repeatable: true, open: true}
+	return callInfo{name: "ffx3_remove_api_token", repeatable: true, open: true}
 }
 
 func (c RemoveAPITokenCall) encode(w *wire) {
@@ -165,7 +165,7 @@ type AddAPISessionReply struct {
 	Status Status
 }
 
-// AddAPISession runs ffx2_add_api_session. Adds the session of a browser to a namespace, for the time
+// AddAPISession runs ffx3_add_api_session. Adds the session of a browser to a namespace, for the time
 // ttl. Its id begins with the text of its owner, who has at most 100 at a time; a namespace has
 // 10,000. Beyond that, the sessions that would end first are ended.
 //
@@ -176,7 +176,7 @@ func (conn *Conn) AddAPISession(ctx context.Context, c AddAPISessionCall) (AddAP
 }
 
 func (AddAPISessionCall) info() callInfo {
-	return callInfo{name: "ffx2_add_api_session", repeatable: true, open: true}
+	return callInfo{name: "ffx3_add_api_session", repeatable: true, open: true}
 }
 
 func (c AddAPISessionCall) encode(w *wire) {
@@ -215,7 +215,7 @@ type ReadAPISessionReply struct {
 	About  string
 }
 
-// ReadAPISession runs ffx2_read_api_session. Returns the record of a session; empty when it has ended.
+// ReadAPISession runs ffx3_read_api_session. Returns the record of a session; empty when it has ended.
 //
 // It only reads.
 func (conn *Conn) ReadAPISession(ctx context.Context, c ReadAPISessionCall) (ReadAPISessionReply, error) {
@@ -223,7 +223,7 @@ func (conn *Conn) ReadAPISession(ctx context.Context, c ReadAPISessionCall) (Rea
 }
 
 func (ReadAPISessionCall) info() callInfo {
-	return callInfo{name: "ffx2_read_api_session", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_read_api_session", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ReadAPISessionCall) encode(w *wire) {
@@ -263,7 +263,7 @@ type ListAPISessionsReply struct {
 	Sessions   []APISession
 }
 
-// ListAPISessions runs ffx2_list_api_sessions. Returns sessions of a namespace, in the order in which
+// ListAPISessions runs ffx3_list_api_sessions. Returns sessions of a namespace, in the order in which
 // they end: at most `limit`, and 200. Continue with next_cursor until it is empty, or with the
 // position of a session to read those after it.
 //
@@ -273,7 +273,7 @@ func (conn *Conn) ListAPISessions(ctx context.Context, c ListAPISessionsCall) (L
 }
 
 func (ListAPISessionsCall) info() callInfo {
-	return callInfo{name: "ffx2_list_api_sessions", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_list_api_sessions", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ListAPISessionsCall) encode(w *wire) {
@@ -312,7 +312,7 @@ type RemoveAPISessionReply struct {
 	Removed bool
 }
 
-// RemoveAPISession runs ffx2_remove_api_session. Ends a session. `removed` is false when there was
+// RemoveAPISession runs ffx3_remove_api_session. Ends a session. `removed` is false when there was
 // none with that id.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -321,7 +321,7 @@ func (conn *Conn) RemoveAPISession(ctx context.Context, c RemoveAPISessionCall) 
 }
 
 func (RemoveAPISessionCall) info() callInfo {
-	return callInfo{name: "ffx2_remove_api_session", repeatable: true, open: true}
+	return callInfo{name: "ffx3_remove_api_session", repeatable: true, open: true}
 }
 
 func (c RemoveAPISessionCall) encode(w *wire) {
@@ -361,7 +361,7 @@ type BeginAPIRequestReply struct {
 	Stored string
 }
 
-// BeginAPIRequest runs ffx2_begin_api_request. Begins a request with an idempotency key. `first` is
+// BeginAPIRequest runs ffx3_begin_api_request. Begins a request with an idempotency key. `first` is
 // true for the caller that performs it. Otherwise the stored reply of the request is returned, which
 // is empty while it is performed. The digest belongs to the request; a request with the same key and
 // another digest is refused. `owner` is the principal, who has at most 100,000 keys and 64 MiB of
@@ -374,7 +374,7 @@ func (conn *Conn) BeginAPIRequest(ctx context.Context, c BeginAPIRequestCall) (B
 }
 
 func (BeginAPIRequestCall) info() callInfo {
-	return callInfo{name: "ffx2_begin_api_request", open: true}
+	return callInfo{name: "ffx3_begin_api_request", open: true}
 }
 
 func (c BeginAPIRequestCall) encode(w *wire) {
@@ -417,7 +417,7 @@ type EndAPIRequestReply struct {
 	Status Status
 }
 
-// EndAPIRequest runs ffx2_end_api_request. Stores the reply of a request, for 24 hours. Without a
+// EndAPIRequest runs ffx3_end_api_request. Stores the reply of a request, for 24 hours. Without a
 // reply the request is removed, so that it can be made again. A server that is full stores no replies,
 // although the request was performed.
 //
@@ -428,7 +428,7 @@ func (conn *Conn) EndAPIRequest(ctx context.Context, c EndAPIRequestCall) (EndAP
 }
 
 func (EndAPIRequestCall) info() callInfo {
-	return callInfo{name: "ffx2_end_api_request", repeatable: true, open: true}
+	return callInfo{name: "ffx3_end_api_request", repeatable: true, open: true}
 }
 
 func (c EndAPIRequestCall) encode(w *wire) {
@@ -472,7 +472,7 @@ type AuditReply struct {
 	Status Status
 }
 
-// Audit runs ffx2_audit. Adds an entry to the audit log of a namespace. The caller makes the entry id,
+// Audit runs ffx3_audit. Adds an entry to the audit log of a namespace. The caller makes the entry id,
 // and sends it again with a repeat. `failure` is the reason why the action, whose entry was written,
 // has failed. Entries older than 90 days, and entries beyond 10,000, are removed.
 //
@@ -483,7 +483,7 @@ func (conn *Conn) Audit(ctx context.Context, c AuditCall) (AuditReply, error) {
 }
 
 func (AuditCall) info() callInfo {
-	return callInfo{name: "ffx2_audit", repeatable: true, open: true}
+	return callInfo{name: "ffx3_audit", repeatable: true, open: true}
 }
 
 func (c AuditCall) encode(w *wire) {
@@ -532,7 +532,7 @@ type ReadAuditReply struct {
 	Entries    []AuditEntry
 }
 
-// ReadAudit runs ffx2_read_audit. Returns entries of the audit log of a namespace, the last one first,
+// ReadAudit runs ffx3_read_audit. Returns entries of the audit log of a namespace, the last one first,
 // at `after` or later and `before` or earlier. The position of an entry is its time (Unix ms), "-" and
 // a number. Continue with next_cursor until it is empty.
 //
@@ -542,7 +542,7 @@ func (conn *Conn) ReadAudit(ctx context.Context, c ReadAuditCall) (ReadAuditRepl
 }
 
 func (ReadAuditCall) info() callInfo {
-	return callInfo{name: "ffx2_read_audit", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_read_audit", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ReadAuditCall) encode(w *wire) {
@@ -590,7 +590,7 @@ type HoldFailureHookReply struct {
 	StoredAt time.Time
 }
 
-// HoldFailureHook runs ffx2_hold_failure_hook. Lets a worker hold a hook for `hold_ms` unless another
+// HoldFailureHook runs ffx3_hold_failure_hook. Lets a worker hold a hook for `hold_ms` unless another
 // one holds it; 0 ends that. The holder may store its cursor. `free_in_ms` is the time after which
 // another worker may hold it, `stored_at` is when the cursor was stored.
 //
@@ -601,7 +601,7 @@ func (conn *Conn) HoldFailureHook(ctx context.Context, c HoldFailureHookCall) (H
 }
 
 func (HoldFailureHookCall) info() callInfo {
-	return callInfo{name: "ffx2_hold_failure_hook", repeatable: true, open: true}
+	return callInfo{name: "ffx3_hold_failure_hook", repeatable: true, open: true}
 }
 
 func (c HoldFailureHookCall) encode(w *wire) {
@@ -656,7 +656,7 @@ type PublishFlowReply struct {
 	Known  bool
 }
 
-// PublishFlow runs ffx2_publish_flow. Publishes a flow: replaces the entry of its name unless that has
+// PublishFlow runs ffx3_publish_flow. Publishes a flow: replaces the entry of its name unless that has
 // the same digest. The digest covers all arguments after it. Without a definition nothing is written:
 // when the answer reports that the entry is not known, the call is made again with it. A graph with
 // another hash than the previous one enters the history.
@@ -667,7 +667,7 @@ func (conn *Conn) PublishFlow(ctx context.Context, c PublishFlowCall) (PublishFl
 }
 
 func (PublishFlowCall) info() callInfo {
-	return callInfo{name: "ffx2_publish_flow", repeatable: true, open: true}
+	return callInfo{name: "ffx3_publish_flow", repeatable: true, open: true}
 }
 
 func (c PublishFlowCall) encode(w *wire) {
@@ -724,7 +724,7 @@ type ReadPublishedReply struct {
 	History      []Publication
 }
 
-// ReadPublished runs ffx2_read_published. Returns the entry of a flow, with the hashes of its graphs,
+// ReadPublished runs ffx3_read_published. Returns the entry of a flow, with the hashes of its graphs,
 // the last one first. For a caller that knows the digest of the entry, `same` is true, and about,
 // definition, schemas and history are left out.
 //
@@ -734,7 +734,7 @@ func (conn *Conn) ReadPublished(ctx context.Context, c ReadPublishedCall) (ReadP
 }
 
 func (ReadPublishedCall) info() callInfo {
-	return callInfo{name: "ffx2_read_published", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_read_published", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ReadPublishedCall) encode(w *wire) {
@@ -783,7 +783,7 @@ type ListPublishedReply struct {
 	NextCursor string
 }
 
-// ListPublished runs ffx2_list_published. Returns the published flows of a namespace, by the time of
+// ListPublished runs ffx3_list_published. Returns the published flows of a namespace, by the time of
 // their last publication, the oldest first: continue with next_cursor until it is empty. A flow that
 // is published during the listing may be listed twice.
 //
@@ -793,7 +793,7 @@ func (conn *Conn) ListPublished(ctx context.Context, c ListPublishedCall) (ListP
 }
 
 func (ListPublishedCall) info() callInfo {
-	return callInfo{name: "ffx2_list_published", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_list_published", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ListPublishedCall) encode(w *wire) {
@@ -830,7 +830,7 @@ type WithdrawFlowReply struct {
 	Status Status
 }
 
-// WithdrawFlow runs ffx2_withdraw_flow. Removes the entry of a flow with its history.
+// WithdrawFlow runs ffx3_withdraw_flow. Removes the entry of a flow with its history.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 func (conn *Conn) WithdrawFlow(ctx context.Context, c WithdrawFlowCall) (WithdrawFlowReply, error) {
@@ -838,7 +838,7 @@ func (conn *Conn) WithdrawFlow(ctx context.Context, c WithdrawFlowCall) (Withdra
 }
 
 func (WithdrawFlowCall) info() callInfo {
-	return callInfo{name: "ffx2_withdraw_flow", repeatable: true, open: true}
+	return callInfo{name: "ffx3_withdraw_flow", repeatable: true, open: true}
 }
 
 func (c WithdrawFlowCall) encode(w *wire) {
@@ -890,7 +890,7 @@ type ReportWorkerReply struct {
 	Drain  bool
 }
 
-// ReportWorker runs ffx2_report_worker. Reports a worker: how many of its slots are in use, how many
+// ReportWorker runs ffx3_report_worker. Reports a worker: how many of its slots are in use, how many
 // attempts it has started by lane, and its state: running, draining or stopped. The record counts as
 // live for the time `ttl`, except when the worker has stopped. `lanes` and `kinds` are sets of the
 // lanes and kinds that it serves, `about` is a text of the worker's; they are needed in the first
@@ -905,7 +905,7 @@ func (conn *Conn) ReportWorker(ctx context.Context, c ReportWorkerCall) (ReportW
 }
 
 func (ReportWorkerCall) info() callInfo {
-	return callInfo{name: "ffx2_report_worker", repeatable: true, open: true}
+	return callInfo{name: "ffx3_report_worker", repeatable: true, open: true}
 }
 
 func (c ReportWorkerCall) encode(w *wire) {
@@ -951,7 +951,7 @@ type DrainWorkerReply struct {
 	Status Status
 }
 
-// DrainWorker runs ffx2_drain_worker. Requests a live worker to take no more work. Its record keeps
+// DrainWorker runs ffx3_drain_worker. Requests a live worker to take no more work. Its record keeps
 // that, for a worker that misses the message.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -961,7 +961,7 @@ func (conn *Conn) DrainWorker(ctx context.Context, c DrainWorkerCall) (DrainWork
 }
 
 func (DrainWorkerCall) info() callInfo {
-	return callInfo{name: "ffx2_drain_worker", repeatable: true, open: true}
+	return callInfo{name: "ffx3_drain_worker", repeatable: true, open: true}
 }
 
 func (c DrainWorkerCall) encode(w *wire) {
@@ -1002,7 +1002,7 @@ type ListWorkersReply struct {
 	Now        time.Time
 }
 
-// ListWorkers runs ffx2_list_workers. Returns the records of live workers, with `gone` also the
+// ListWorkers runs ffx3_list_workers. Returns the records of live workers, with `gone` also the
 // records about workers that were seen within a day, by the time of their last report, the oldest
 // first: continue with next_cursor until it is empty. A worker that reports during the listing may be
 // listed twice.
@@ -1013,7 +1013,7 @@ func (conn *Conn) ListWorkers(ctx context.Context, c ListWorkersCall) (ListWorke
 }
 
 func (ListWorkersCall) info() callInfo {
-	return callInfo{name: "ffx2_list_workers", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_list_workers", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ListWorkersCall) encode(w *wire) {
@@ -1058,7 +1058,7 @@ type FindWorkersReply struct {
 	Now       time.Time
 }
 
-// FindWorkers runs ffx2_find_workers. Reports for each pair of a lane and a kind of executions whether
+// FindWorkers runs ffx3_find_workers. Reports for each pair of a lane and a kind of executions whether
 // a live worker that is not draining serves it; otherwise returns the one that did last, without an
 // instance when none is known.
 //
@@ -1068,7 +1068,7 @@ func (conn *Conn) FindWorkers(ctx context.Context, c FindWorkersCall) (FindWorke
 }
 
 func (FindWorkersCall) info() callInfo {
-	return callInfo{name: "ffx2_find_workers", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_find_workers", readOnly: true, repeatable: true, open: true}
 }
 
 func (c FindWorkersCall) encode(w *wire) {
@@ -1109,7 +1109,7 @@ type ReadBuildsReply struct {
 	Builds [][]byte
 }
 
-// ReadBuilds runs ffx2_read_builds. Returns the builds of programs, by the ids under which their
+// ReadBuilds runs ffx3_read_builds. Returns the builds of programs, by the ids under which their
 // workers reported them, in the requested order; empty for an id that is not known.
 //
 // It only reads. Error codes: errorcode.InvalidInput.
@@ -1118,7 +1118,7 @@ func (conn *Conn) ReadBuilds(ctx context.Context, c ReadBuildsCall) (ReadBuildsR
 }
 
 func (ReadBuildsCall) info() callInfo {
-	return callInfo{name: "ffx2_read_builds", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_read_builds", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ReadBuildsCall) encode(w *wire) {

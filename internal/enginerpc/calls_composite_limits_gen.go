@@ -34,7 +34,7 @@ type AdmitReply struct {
 	Incomplete []Candidate
 }
 
-// Admit runs ffx2_admit. Handles executions that have been admitted under their limits: leases up to
+// Admit runs ffx3_admit. Handles executions that have been admitted under their limits: leases up to
 // `count` of them in the lane, and makes the others ready. `gone` are those that no longer wait, whose
 // admissions must be given back; `incomplete` have more limits than the one that admitted them. After
 // a lost reply, send it again with `repeated`.
@@ -46,7 +46,7 @@ func (conn *Conn) Admit(ctx context.Context, c AdmitCall) (AdmitReply, error) {
 }
 
 func (AdmitCall) info() callInfo {
-	return callInfo{name: "ffx2_admit", open: true}
+	return callInfo{name: "ffx3_admit", open: true}
 }
 
 func (c AdmitCall) encode(w *wire) {
@@ -99,7 +99,7 @@ type VerifyAdmissionsReply struct {
 	Faults []ItemFault
 }
 
-// VerifyAdmissions runs ffx2_verify_admissions. Returns to the keeper of a quota which of its
+// VerifyAdmissions runs ffx3_verify_admissions. Returns to the keeper of a quota which of its
 // admissions are in use. The others cannot be used afterwards; one that is `stale` and that no worker
 // uses is revoked, and its execution waits again.
 //
@@ -110,7 +110,7 @@ func (conn *Conn) VerifyAdmissions(ctx context.Context, c VerifyAdmissionsCall) 
 }
 
 func (VerifyAdmissionsCall) info() callInfo {
-	return callInfo{name: "ffx2_verify_admissions", repeatable: true, open: true}
+	return callInfo{name: "ffx3_verify_admissions", repeatable: true, open: true}
 }
 
 func (c VerifyAdmissionsCall) encode(w *wire) {
@@ -155,7 +155,7 @@ type LeasedAheadReply struct {
 	Executions int64
 }
 
-// LeasedAhead runs ffx2_leased_ahead. Returns how many executions a worker holds under leases that
+// LeasedAhead runs ffx3_leased_ahead. Returns how many executions a worker holds under leases that
 // were given to it ahead of their places.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown.
@@ -164,7 +164,7 @@ func (conn *Conn) LeasedAhead(ctx context.Context, c LeasedAheadCall) (LeasedAhe
 }
 
 func (LeasedAheadCall) info() callInfo {
-	return callInfo{name: "ffx2_leased_ahead", open: true}
+	return callInfo{name: "ffx3_leased_ahead", open: true}
 }
 
 func (c LeasedAheadCall) encode(w *wire) {
@@ -215,7 +215,7 @@ type HoldPlacesReply struct {
 	Rated     bool
 }
 
-// HoldPlaces runs ffx2_hold_places. Sets how many places of a quota without a rate a worker holds as a
+// HoldPlaces runs ffx3_hold_places. Sets how many places of a quota without a rate a worker holds as a
 // block: `places` of them, of which `needed` are in use or about to be. It gets more than it has only
 // while no execution waits, and more than it needs only while the limit is far away. `seq` numbers the
 // reports of the worker; one that is not later than the last changes nothing. `held` is the number of
@@ -229,7 +229,7 @@ func (conn *Conn) HoldPlaces(ctx context.Context, c HoldPlacesCall) (HoldPlacesR
 }
 
 func (HoldPlacesCall) info() callInfo {
-	return callInfo{name: "ffx2_hold_places", repeatable: true, open: true}
+	return callInfo{name: "ffx3_hold_places", repeatable: true, open: true}
 }
 
 func (c HoldPlacesCall) encode(w *wire) {
@@ -281,7 +281,7 @@ type QuotasReply struct {
 	Quotas     []QuotaState
 }
 
-// Quotas runs ffx2_quotas. Returns the quotas of a partition, in pages, with how many executions hold
+// Quotas runs ffx3_quotas. Returns the quotas of a partition, in pages, with how many executions hold
 // a place, were admitted in the window, and wait.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown.
@@ -290,7 +290,7 @@ func (conn *Conn) Quotas(ctx context.Context, c QuotasCall) (QuotasReply, error)
 }
 
 func (QuotasCall) info() callInfo {
-	return callInfo{name: "ffx2_quotas", open: true}
+	return callInfo{name: "ffx3_quotas", open: true}
 }
 
 func (c QuotasCall) encode(w *wire) {
@@ -326,7 +326,7 @@ type QuotaStateReply struct {
 	Quotas []QuotaState
 }
 
-// QuotaState runs ffx2_quota_state. Returns one quota as ffx_quotas lists it; none when it does not
+// QuotaState runs ffx3_quota_state. Returns one quota as ffx_quotas lists it; none when it does not
 // exist.
 //
 // It only reads.
@@ -335,7 +335,7 @@ func (conn *Conn) QuotaState(ctx context.Context, c QuotaStateCall) (QuotaStateR
 }
 
 func (QuotaStateCall) info() callInfo {
-	return callInfo{name: "ffx2_quota_state", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_quota_state", readOnly: true, repeatable: true, open: true}
 }
 
 func (c QuotaStateCall) encode(w *wire) {
@@ -388,7 +388,7 @@ type SetQuotaReply struct {
 	Status Status
 }
 
-// SetQuota runs ffx2_set_quota. Sets the limits of a quota, whatever flows declare, until `pin` is
+// SetQuota runs ffx3_set_quota. Sets the limits of a quota, whatever flows declare, until `pin` is
 // false again. With `compare`, nothing is changed when the quota does not exist, or when its limits
 // differ from the arguments that begin with `old`.
 //
@@ -399,7 +399,7 @@ func (conn *Conn) SetQuota(ctx context.Context, c SetQuotaCall) (SetQuotaReply, 
 }
 
 func (SetQuotaCall) info() callInfo {
-	return callInfo{name: "ffx2_set_quota", repeatable: true, open: true}
+	return callInfo{name: "ffx3_set_quota", repeatable: true, open: true}
 }
 
 func (c SetQuotaCall) encode(w *wire) {
@@ -481,7 +481,7 @@ type ExchangeReply struct {
 	Rated     bool
 }
 
-// Exchange runs ffx2_exchange. Gives places of a quota back and requests others. Places go to waiting
+// Exchange runs ffx3_exchange. Gives places of a quota back and requests others. Places go to waiting
 // executions, in the order of their scores: `granted` names the executions that got one, which may be
 // others than the call's own. The others wait in the queue of the quota; `contended` reports that any
 // do. A request without a score does not wait: it gets a place for which no execution waits, or none.
@@ -501,7 +501,7 @@ func (conn *Conn) Exchange(ctx context.Context, c ExchangeCall) (ExchangeReply, 
 }
 
 func (ExchangeCall) info() callInfo {
-	return callInfo{name: "ffx2_exchange", repeatable: true, open: true}
+	return callInfo{name: "ffx3_exchange", repeatable: true, open: true}
 }
 
 func (c ExchangeCall) encode(w *wire) {
@@ -573,7 +573,7 @@ type QuotaTickReply struct {
 	Faults    []ItemFault
 }
 
-// QuotaTick runs ffx2_quota_tick. Checks the quotas of a partition that are due: grants free places to
+// QuotaTick runs ffx3_quota_tick. Checks the quotas of a partition that are due: grants free places to
 // waiting executions, and names the holders whose places the caller should verify, and the blocks of
 // workers without a recent report. `quotas` describes the named ones.
 //
@@ -583,7 +583,7 @@ func (conn *Conn) QuotaTick(ctx context.Context, c QuotaTickCall) (QuotaTickRepl
 }
 
 func (QuotaTickCall) info() callInfo {
-	return callInfo{name: "ffx2_quota_tick", repeatable: true, open: true}
+	return callInfo{name: "ffx3_quota_tick", repeatable: true, open: true}
 }
 
 func (c QuotaTickCall) encode(w *wire) {

@@ -22,7 +22,7 @@ type MissingRightsReply struct {
 	Missing []string
 }
 
-// MissingRights runs ffx2_missing_rights. Returns which of some commands the calling user may not run,
+// MissingRights runs ffx3_missing_rights. Returns which of some commands the calling user may not run,
 // with the keys and channels that they name. The words of a command are separated by spaces.
 //
 // It only reads.
@@ -31,7 +31,7 @@ func (conn *Conn) MissingRights(ctx context.Context, c MissingRightsCall) (Missi
 }
 
 func (MissingRightsCall) info() callInfo {
-	return callInfo{name: "ffx2_missing_rights", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_missing_rights", readOnly: true, repeatable: true, open: true}
 }
 
 func (c MissingRightsCall) encode(w *wire) {
@@ -112,7 +112,7 @@ type CountMembersReply struct {
 	Faults     []ItemFault
 }
 
-// CountMembers runs ffx2_count_members. Enters the members of runs that have more than `more_than` of
+// CountMembers runs ffx3_count_members. Enters the members of runs that have more than `more_than` of
 // them into their indexes, and corrects the counters of those runs; ffx_reconcile does so with smaller
 // ones. Checks about `limit` members per call: continue with next_cursor until it is empty. `large`
 // counts such runs, `repaired` counts the corrections by index.
@@ -124,7 +124,7 @@ func (conn *Conn) CountMembers(ctx context.Context, c CountMembersCall) (CountMe
 }
 
 func (CountMembersCall) info() callInfo {
-	return callInfo{name: "ffx2_count_members", repeatable: true, open: true}
+	return callInfo{name: "ffx3_count_members", repeatable: true, open: true}
 }
 
 func (c CountMembersCall) encode(w *wire) {
@@ -173,7 +173,7 @@ type ReconcileQuotasReply struct {
 	Faults     []ItemFault
 }
 
-// ReconcileQuotas runs ffx2_reconcile_quotas. Checks the quotas of a partition that programs of the
+// ReconcileQuotas runs ffx3_reconcile_quotas. Checks the quotas of a partition that programs of the
 // contract have created: removes starts that are outside of the window, corrects the counter of
 // admitted executions, and returns these, so that the caller can find out which of them run, and pass
 // the others to ffx_drop_admissions. Checks about `limit` records per call: continue with next_cursor
@@ -186,7 +186,7 @@ func (conn *Conn) ReconcileQuotas(ctx context.Context, c ReconcileQuotasCall) (R
 }
 
 func (ReconcileQuotasCall) info() callInfo {
-	return callInfo{name: "ffx2_reconcile_quotas", repeatable: true, open: true}
+	return callInfo{name: "ffx3_reconcile_quotas", repeatable: true, open: true}
 }
 
 func (c ReconcileQuotasCall) encode(w *wire) {
@@ -238,7 +238,7 @@ type DropAdmissionsReply struct {
 	Faults  []ItemFault
 }
 
-// DropAdmissions runs ffx2_drop_admissions. Takes back the admissions of executions that no longer
+// DropAdmissions runs ffx3_drop_admissions. Takes back the admissions of executions that no longer
 // run, if they are unchanged since ffx_reconcile_quotas. Their starts still count within the window. A
 // guarded admission only loses its guard, which would otherwise admit an execution that is run again.
 // `again` names those, so that the caller checks their executions once more; from now on, they are
@@ -251,7 +251,7 @@ func (conn *Conn) DropAdmissions(ctx context.Context, c DropAdmissionsCall) (Dro
 }
 
 func (DropAdmissionsCall) info() callInfo {
-	return callInfo{name: "ffx2_drop_admissions", repeatable: true, open: true}
+	return callInfo{name: "ffx3_drop_admissions", repeatable: true, open: true}
 }
 
 func (c DropAdmissionsCall) encode(w *wire) {
@@ -304,7 +304,7 @@ type ReconcileBudgetsReply struct {
 	Faults     []ItemFault
 }
 
-// ReconcileBudgets runs ffx2_reconcile_budgets. Checks the budgets of a partition that programs of the
+// ReconcileBudgets runs ffx3_reconcile_budgets. Checks the budgets of a partition that programs of the
 // contract have created: records in the usage since when (breached_at) a hard limit is reached, or
 // that none is, and enters those with resets in the index of resets. Checks about `limit` records per
 // call: continue with next_cursor until it is empty.
@@ -316,7 +316,7 @@ func (conn *Conn) ReconcileBudgets(ctx context.Context, c ReconcileBudgetsCall) 
 }
 
 func (ReconcileBudgetsCall) info() callInfo {
-	return callInfo{name: "ffx2_reconcile_budgets", repeatable: true, open: true}
+	return callInfo{name: "ffx3_reconcile_budgets", repeatable: true, open: true}
 }
 
 func (c ReconcileBudgetsCall) encode(w *wire) {
@@ -374,7 +374,7 @@ type ReconcileReply struct {
 	Faults     []ItemFault
 }
 
-// Reconcile runs ffx2_reconcile. Enters executions and flows of a partition in the indexes that they
+// Reconcile runs ffx3_reconcile. Enters executions and flows of a partition in the indexes that they
 // are missing from, and removes entries that do not belong, by their records. Checks about `limit`
 // records per call: continue with next_cursor until it is empty. `repaired` counts the corrections by
 // index. `lanes` are checked in addition to the lanes of flows, and `workers` are those whose sets of
@@ -387,7 +387,7 @@ func (conn *Conn) Reconcile(ctx context.Context, c ReconcileCall) (ReconcileRepl
 }
 
 func (ReconcileCall) info() callInfo {
-	return callInfo{name: "ffx2_reconcile", repeatable: true, open: true}
+	return callInfo{name: "ffx3_reconcile", repeatable: true, open: true}
 }
 
 func (c ReconcileCall) encode(w *wire) {
@@ -444,7 +444,7 @@ type ReconcileEdgesReply struct {
 	Faults     []ItemFault
 }
 
-// ReconcileEdges runs ffx2_reconcile_edges. Resolves open edges whose upstream has ended, of
+// ReconcileEdges runs ffx3_reconcile_edges. Resolves open edges whose upstream has ended, of
 // executions that are blocked by dependencies. Checks about `limit` of those per call: continue with
 // next_cursor until it is empty.
 //
@@ -455,7 +455,7 @@ func (conn *Conn) ReconcileEdges(ctx context.Context, c ReconcileEdgesCall) (Rec
 }
 
 func (ReconcileEdgesCall) info() callInfo {
-	return callInfo{name: "ffx2_reconcile_edges", repeatable: true, open: true}
+	return callInfo{name: "ffx3_reconcile_edges", repeatable: true, open: true}
 }
 
 func (c ReconcileEdgesCall) encode(w *wire) {
@@ -509,7 +509,7 @@ type CheckKeysReply struct {
 	Faults   []ItemFault
 }
 
-// CheckKeys runs ffx2_check_keys. Checks records and lists that were found among the keys of a
+// CheckKeys runs ffx3_check_keys. Checks records and lists that were found among the keys of a
 // partition. An execution, flow or schedule that is missing from the list of all of them is entered
 // into its indexes, as is a graph that no run uses. Wrong entries are removed from a list of runs
 // ("runs:<flow>" or "tagged_runs:<tag, escaped>:<value>") and from the set of a worker's leases.
@@ -522,7 +522,7 @@ func (conn *Conn) CheckKeys(ctx context.Context, c CheckKeysCall) (CheckKeysRepl
 }
 
 func (CheckKeysCall) info() callInfo {
-	return callInfo{name: "ffx2_check_keys", repeatable: true, open: true}
+	return callInfo{name: "ffx3_check_keys", repeatable: true, open: true}
 }
 
 func (c CheckKeysCall) encode(w *wire) {
@@ -575,7 +575,7 @@ type ReconcileSiblingsReply struct {
 	Faults     []ItemFault
 }
 
-// ReconcileSiblings runs ffx2_reconcile_siblings. Checks the groups of a partition that owe cancels to
+// ReconcileSiblings runs ffx3_reconcile_siblings. Checks the groups of a partition that owe cancels to
 // siblings: removes siblings that have ended or that something else needs, closes groups that owe
 // nothing, and removes entries without a meaning. `owing` counts groups whose siblings still run: the
 // dispatchers cancel these. Checks about `limit` records per call: continue with next_cursor until it
@@ -588,7 +588,7 @@ func (conn *Conn) ReconcileSiblings(ctx context.Context, c ReconcileSiblingsCall
 }
 
 func (ReconcileSiblingsCall) info() callInfo {
-	return callInfo{name: "ffx2_reconcile_siblings", repeatable: true, open: true}
+	return callInfo{name: "ffx3_reconcile_siblings", repeatable: true, open: true}
 }
 
 func (c ReconcileSiblingsCall) encode(w *wire) {
@@ -644,7 +644,7 @@ type TickReply struct {
 	Candidates         []Candidate
 }
 
-// Tick runs ffx2_tick. Performs the due work of one partition, at most about `limit` items, and
+// Tick runs ffx3_tick. Performs the due work of one partition, at most about `limit` items, and
 // returns when something is due next. Safe to call from any number of keepers.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -654,7 +654,7 @@ func (conn *Conn) Tick(ctx context.Context, c TickCall) (TickReply, error) {
 }
 
 func (TickCall) info() callInfo {
-	return callInfo{name: "ffx2_tick", repeatable: true, open: true}
+	return callInfo{name: "ffx3_tick", repeatable: true, open: true}
 }
 
 func (c TickCall) encode(w *wire) {
@@ -735,7 +735,7 @@ type KeepReply struct {
 	Dispatched   []SiblingDispatch
 }
 
-// Keep runs ffx2_keep. Performs the due work of one partition, as ffx_tick does, and returns for each
+// Keep runs ffx3_keep. Performs the due work of one partition, as ffx_tick does, and returns for each
 // task the number of items and the lateness of the first. The caller gets the due schedules that no
 // other keeper has received lately; the same applies to bulk jobs. The caller delivers the relay
 // entries, and acknowledges them with ffx_end_errand. A named task is the only one that is performed;
@@ -756,7 +756,7 @@ func (conn *Conn) Keep(ctx context.Context, c KeepCall) (KeepReply, error) {
 }
 
 func (KeepCall) info() callInfo {
-	return callInfo{name: "ffx2_keep", repeatable: true, open: true}
+	return callInfo{name: "ffx3_keep", repeatable: true, open: true}
 }
 
 func (c KeepCall) encode(w *wire) {
@@ -829,7 +829,7 @@ type EndLeasesReply struct {
 	More   bool
 }
 
-// EndLeases runs ffx2_end_leases. Ends every lease of a partition at once, for a caller that knows
+// EndLeases runs ffx3_end_leases. Ends every lease of a partition at once, for a caller that knows
 // that no earlier worker lives. Checks a bounded number per call; continue while `more`.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -838,7 +838,7 @@ func (conn *Conn) EndLeases(ctx context.Context, c EndLeasesCall) (EndLeasesRepl
 }
 
 func (EndLeasesCall) info() callInfo {
-	return callInfo{name: "ffx2_end_leases", repeatable: true, open: true}
+	return callInfo{name: "ffx3_end_leases", repeatable: true, open: true}
 }
 
 func (c EndLeasesCall) encode(w *wire) {

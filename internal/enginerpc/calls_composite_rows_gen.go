@@ -26,7 +26,7 @@ type ReadGraphReply struct {
 	Budgets string
 }
 
-// ReadGraph runs ffx2_read_graph. Returns the fields that claims leave out of the nodes of a graph:
+// ReadGraph runs ffx3_read_graph. Returns the fields that claims leave out of the nodes of a graph:
 // for at most CHUNK of them, from one of the places 1, 33, 65 … on. Also returns the budgets that
 // all runs of the graph have, as JSON.
 //
@@ -36,7 +36,7 @@ func (conn *Conn) ReadGraph(ctx context.Context, c ReadGraphCall) (ReadGraphRepl
 }
 
 func (ReadGraphCall) info() callInfo {
-	return callInfo{name: "ffx2_read_graph", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_read_graph", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ReadGraphCall) encode(w *wire) {
@@ -104,7 +104,7 @@ type PutGraphReply struct {
 	Status Status
 }
 
-// PutGraph runs ffx2_put_graph. Stores nodes of a graph in a partition, 32 of them in each call but
+// PutGraph runs ffx3_put_graph. Stores nodes of a graph in a partition, 32 of them in each call but
 // the last, in any order except the last, which is sent after all others were answered. Each call has
 // a part of the definition, or one has all of it. Runs of the graph can be submitted after `last`. A
 // repeated call changes nothing. A graph for which no run is submitted within an hour is removed.
@@ -116,7 +116,7 @@ func (conn *Conn) PutGraph(ctx context.Context, c PutGraphCall) (PutGraphReply, 
 }
 
 func (PutGraphCall) info() callInfo {
-	return callInfo{name: "ffx2_put_graph", repeatable: true, open: true}
+	return callInfo{name: "ffx3_put_graph", repeatable: true, open: true}
 }
 
 func (c PutGraphCall) encode(w *wire) {
@@ -179,7 +179,7 @@ type FindNodeReply struct {
 	ExecutionID enginecore.ExecutionID
 }
 
-// FindNode runs ffx2_find_node. Returns the execution of a node of a run, by the node's name.
+// FindNode runs ffx3_find_node. Returns the execution of a node of a run, by the node's name.
 //
 // It only reads. Error codes: enginecore.ErrFlowNotFound, enginecore.ErrExecutionNotFound.
 func (conn *Conn) FindNode(ctx context.Context, c FindNodeCall) (FindNodeReply, error) {
@@ -187,7 +187,7 @@ func (conn *Conn) FindNode(ctx context.Context, c FindNodeCall) (FindNodeReply, 
 }
 
 func (FindNodeCall) info() callInfo {
-	return callInfo{name: "ffx2_find_node", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_find_node", readOnly: true, repeatable: true, open: true}
 }
 
 func (c FindNodeCall) encode(w *wire) {

@@ -27,7 +27,7 @@ type StartBulkJobReply struct {
 	Spec      []byte
 }
 
-// StartBulkJob runs ffx2_start_bulk_job. Begins a job, unless there is one with this id: then its spec
+// StartBulkJob runs ffx3_start_bulk_job. Begins a job, unless there is one with this id: then its spec
 // is returned, for the caller to compare.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -36,7 +36,7 @@ func (conn *Conn) StartBulkJob(ctx context.Context, c StartBulkJobCall) (StartBu
 }
 
 func (StartBulkJobCall) info() callInfo {
-	return callInfo{name: "ffx2_start_bulk_job", repeatable: true, open: true}
+	return callInfo{name: "ffx3_start_bulk_job", repeatable: true, open: true}
 }
 
 func (c StartBulkJobCall) encode(w *wire) {
@@ -82,7 +82,7 @@ type TakeBulkJobReply struct {
 	Progress  []byte
 }
 
-// TakeBulkJob runs ffx2_take_bulk_job. Takes a job for a keeper, which may save its progress until
+// TakeBulkJob runs ffx3_take_bulk_job. Takes a job for a keeper, which may save its progress until
 // another one has taken it. That may happen when nothing was saved for 20 s, and when that keeper
 // takes over the partition.
 //
@@ -93,7 +93,7 @@ func (conn *Conn) TakeBulkJob(ctx context.Context, c TakeBulkJobCall) (TakeBulkJ
 }
 
 func (TakeBulkJobCall) info() callInfo {
-	return callInfo{name: "ffx2_take_bulk_job", repeatable: true, open: true}
+	return callInfo{name: "ffx3_take_bulk_job", repeatable: true, open: true}
 }
 
 func (c TakeBulkJobCall) encode(w *wire) {
@@ -139,7 +139,7 @@ type SaveBulkJobReply struct {
 	State  string
 }
 
-// SaveBulkJob runs ffx2_save_bulk_job. Saves the progress of a job that the caller has taken. With
+// SaveBulkJob runs ffx3_save_bulk_job. Saves the progress of a job that the caller has taken. With
 // `due_at` the caller gives it back, and a keeper continues it then; with `completed` it is over; else
 // the caller keeps it. A job that was stopped since receives the progress, and its state is returned.
 //
@@ -150,7 +150,7 @@ func (conn *Conn) SaveBulkJob(ctx context.Context, c SaveBulkJobCall) (SaveBulkJ
 }
 
 func (SaveBulkJobCall) info() callInfo {
-	return callInfo{name: "ffx2_save_bulk_job", repeatable: true, open: true}
+	return callInfo{name: "ffx3_save_bulk_job", repeatable: true, open: true}
 }
 
 func (c SaveBulkJobCall) encode(w *wire) {
@@ -191,7 +191,7 @@ type StopBulkJobReply struct {
 	State  string
 }
 
-// StopBulkJob runs ffx2_stop_bulk_job. Stops a job: the keeper that has it acts on no further run once
+// StopBulkJob runs ffx3_stop_bulk_job. Stops a job: the keeper that has it acts on no further run once
 // it has saved its progress.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -201,7 +201,7 @@ func (conn *Conn) StopBulkJob(ctx context.Context, c StopBulkJobCall) (StopBulkJ
 }
 
 func (StopBulkJobCall) info() callInfo {
-	return callInfo{name: "ffx2_stop_bulk_job", repeatable: true, open: true}
+	return callInfo{name: "ffx3_stop_bulk_job", repeatable: true, open: true}
 }
 
 func (c StopBulkJobCall) encode(w *wire) {
@@ -239,7 +239,7 @@ type ReadBulkJobReply struct {
 	Jobs   []BulkJobRecord
 }
 
-// ReadBulkJob runs ffx2_read_bulk_job. Returns the record of a job.
+// ReadBulkJob runs ffx3_read_bulk_job. Returns the record of a job.
 //
 // It only reads. Error codes: errorcode.BulkJobNotFound.
 func (conn *Conn) ReadBulkJob(ctx context.Context, c ReadBulkJobCall) (ReadBulkJobReply, error) {
@@ -247,7 +247,7 @@ func (conn *Conn) ReadBulkJob(ctx context.Context, c ReadBulkJobCall) (ReadBulkJ
 }
 
 func (ReadBulkJobCall) info() callInfo {
-	return callInfo{name: "ffx2_read_bulk_job", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_read_bulk_job", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ReadBulkJobCall) encode(w *wire) {
@@ -285,7 +285,7 @@ type ListBulkJobsReply struct {
 	Jobs       []BulkJobRecord
 }
 
-// ListBulkJobs runs ffx2_list_bulk_jobs. Returns the jobs of a namespace in a partition, in pages and
+// ListBulkJobs runs ffx3_list_bulk_jobs. Returns the jobs of a namespace in a partition, in pages and
 // in no particular order. A job that exists all the time is in at least one page.
 //
 // It only reads.
@@ -294,7 +294,7 @@ func (conn *Conn) ListBulkJobs(ctx context.Context, c ListBulkJobsCall) (ListBul
 }
 
 func (ListBulkJobsCall) info() callInfo {
-	return callInfo{name: "ffx2_list_bulk_jobs", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_list_bulk_jobs", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ListBulkJobsCall) encode(w *wire) {
@@ -337,7 +337,7 @@ type ProjectFlowsReply struct {
 	Faults     []ItemFault
 }
 
-// ProjectFlows runs ffx2_project_flows. Updates the summaries of flows that were not submitted as a
+// ProjectFlows runs ffx3_project_flows. Updates the summaries of flows that were not submitted as a
 // whole: the numbers of members by state, and the state that follows. All members count, in a flow
 // with more than 1000 that many at random. Checks about `limit` records per call: continue with
 // next_cursor until it is empty. `unmanaged` counts the flows of this kind, `projected` the changed
@@ -350,7 +350,7 @@ func (conn *Conn) ProjectFlows(ctx context.Context, c ProjectFlowsCall) (Project
 }
 
 func (ProjectFlowsCall) info() callInfo {
-	return callInfo{name: "ffx2_project_flows", repeatable: true, open: true}
+	return callInfo{name: "ffx3_project_flows", repeatable: true, open: true}
 }
 
 func (c ProjectFlowsCall) encode(w *wire) {
@@ -396,7 +396,7 @@ type PutLiveValueReply struct {
 	Status Status
 }
 
-// PutLiveValue runs ffx2_put_live_value. Publishes a value of the lease holder's function under a key,
+// PutLiveValue runs ffx3_put_live_value. Publishes a value of the lease holder's function under a key,
 // in place of the former one. It is kept with the execution.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -408,7 +408,7 @@ func (conn *Conn) PutLiveValue(ctx context.Context, c PutLiveValueCall) (PutLive
 }
 
 func (PutLiveValueCall) info() callInfo {
-	return callInfo{name: "ffx2_put_live_value", repeatable: true, open: true}
+	return callInfo{name: "ffx3_put_live_value", repeatable: true, open: true}
 }
 
 func (c PutLiveValueCall) encode(w *wire) {
@@ -452,7 +452,7 @@ type ReadLiveValueReply struct {
 	Attempt int64
 }
 
-// ReadLiveValue runs ffx2_read_live_value. Returns a value that a function of an execution has
+// ReadLiveValue runs ffx3_read_live_value. Returns a value that a function of an execution has
 // published, with its time and the attempt, counted from 0.
 //
 // It only reads. Error codes: enginecore.ErrExecutionNotFound.
@@ -461,7 +461,7 @@ func (conn *Conn) ReadLiveValue(ctx context.Context, c ReadLiveValueCall) (ReadL
 }
 
 func (ReadLiveValueCall) info() callInfo {
-	return callInfo{name: "ffx2_read_live_value", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_read_live_value", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ReadLiveValueCall) encode(w *wire) {
@@ -506,7 +506,7 @@ type ListNodesReply struct {
 	NextCursor string
 }
 
-// ListNodes runs ffx2_list_nodes. Returns ids of the nodes of runs in one partition, in pages: of one
+// ListNodes runs ffx3_list_nodes. Returns ids of the nodes of runs in one partition, in pages: of one
 // run, or of all. Executions that were created call by call are not among them.
 //
 // It only reads. Error codes: errorcode.InvalidInput.
@@ -515,7 +515,7 @@ func (conn *Conn) ListNodes(ctx context.Context, c ListNodesCall) (ListNodesRepl
 }
 
 func (ListNodesCall) info() callInfo {
-	return callInfo{name: "ffx2_list_nodes", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_list_nodes", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ListNodesCall) encode(w *wire) {
@@ -554,7 +554,7 @@ type ReadExecutionsReply struct {
 	Executions []ReadExecution
 }
 
-// ReadExecutions runs ffx2_read_executions. Returns fields and tags of executions of one partition;
+// ReadExecutions runs ffx3_read_executions. Returns fields and tags of executions of one partition;
 // the field `result` is the result. Missing executions are left out.
 //
 // It only reads.
@@ -563,7 +563,7 @@ func (conn *Conn) ReadExecutions(ctx context.Context, c ReadExecutionsCall) (Rea
 }
 
 func (ReadExecutionsCall) info() callInfo {
-	return callInfo{name: "ffx2_read_executions", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_read_executions", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ReadExecutionsCall) encode(w *wire) {
@@ -607,7 +607,7 @@ type PurgeFlowReply struct {
 	Children string
 }
 
-// PurgeFlow runs ffx2_purge_flow. Removes a run that is over with all its data, a bounded number of
+// PurgeFlow runs ffx3_purge_flow. Removes a run that is over with all its data, a bounded number of
 // members per call. From the first call on it is in no list, and cannot be run again. Call again while
 // `more`, or leave the rest to the keeper. A missing run is purged already. Its budgets are in other
 // partitions: `budgets` names them to the caller, and their own keepers remove them in the end. With
@@ -622,7 +622,7 @@ func (conn *Conn) PurgeFlow(ctx context.Context, c PurgeFlowCall) (PurgeFlowRepl
 }
 
 func (PurgeFlowCall) info() callInfo {
-	return callInfo{name: "ffx2_purge_flow", repeatable: true, open: true}
+	return callInfo{name: "ffx3_purge_flow", repeatable: true, open: true}
 }
 
 func (c PurgeFlowCall) encode(w *wire) {
@@ -688,7 +688,7 @@ type RerunReply struct {
 	More   bool
 }
 
-// Rerun runs ffx2_rerun. Runs nodes of a run that is over again. They come in one call or in several
+// Rerun runs ffx3_rerun. Runs nodes of a run that is over again. They come in one call or in several
 // with the same rerun_id; with the last one (`begin`) the rerun begins, and none of the nodes starts
 // before all are reset. Call again while `more`, or leave the rest to the keeper. Nodes that are not
 // named keep their results, and so do the others until they have new ones. The nodes begin anew, as
@@ -704,7 +704,7 @@ func (conn *Conn) Rerun(ctx context.Context, c RerunCall) (RerunReply, error) {
 }
 
 func (RerunCall) info() callInfo {
-	return callInfo{name: "ffx2_rerun", repeatable: true, open: true}
+	return callInfo{name: "ffx3_rerun", repeatable: true, open: true}
 }
 
 func (c RerunCall) encode(w *wire) {
@@ -759,7 +759,7 @@ type CountRunsReply struct {
 	KeptFrom time.Time
 }
 
-// CountRuns runs ffx2_count_runs. Returns how many runs of a partition there are, by flow and event:
+// CountRuns runs ffx3_count_runs. Returns how many runs of a partition there are, by flow and event:
 // `started` counts all runs that are not purged, success, failed, cancelled and expired the ones that
 // ended so; with `child_` in front, child runs. With `from_hour` and `to_hour`, hours since 1970,
 // returns how many were started and ended so in each of these hours, purged ones included; counts
@@ -771,7 +771,7 @@ func (conn *Conn) CountRuns(ctx context.Context, c CountRunsCall) (CountRunsRepl
 }
 
 func (CountRunsCall) info() callInfo {
-	return callInfo{name: "ffx2_count_runs", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_count_runs", readOnly: true, repeatable: true, open: true}
 }
 
 func (c CountRunsCall) encode(w *wire) {
@@ -811,7 +811,7 @@ type OpenFeedReply struct {
 	Last   string
 }
 
-// OpenFeed runs ffx2_open_feed. Opens the feed of a namespace in a partition, or keeps it open: for an
+// OpenFeed runs ffx3_open_feed. Opens the feed of a namespace in a partition, or keeps it open: for an
 // hour. Returns the position after all present updates.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -820,7 +820,7 @@ func (conn *Conn) OpenFeed(ctx context.Context, c OpenFeedCall) (OpenFeedReply, 
 }
 
 func (OpenFeedCall) info() callInfo {
-	return callInfo{name: "ffx2_open_feed", repeatable: true, open: true}
+	return callInfo{name: "ffx3_open_feed", repeatable: true, open: true}
 }
 
 func (c OpenFeedCall) encode(w *wire) {
@@ -865,7 +865,7 @@ type ReadFeedReply struct {
 	More    bool
 }
 
-// ReadFeed runs ffx2_read_feed. Returns the updates in the feed of a namespace in a partition after a
+// ReadFeed runs ffx3_read_feed. Returns the updates in the feed of a namespace in a partition after a
 // position: of a flow or all, of certain kinds, and with `children` also of child runs. `lost` means
 // that the position is gone, and later updates may be; all remaining ones are returned then. Reads a
 // bounded number of entries: continue after `next` while `more`.
@@ -876,7 +876,7 @@ func (conn *Conn) ReadFeed(ctx context.Context, c ReadFeedCall) (ReadFeedReply, 
 }
 
 func (ReadFeedCall) info() callInfo {
-	return callInfo{name: "ffx2_read_feed", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_read_feed", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ReadFeedCall) encode(w *wire) {
@@ -964,7 +964,7 @@ type DescribeFlowReply struct {
 	KeptNodes         int64
 }
 
-// DescribeFlow runs ffx2_describe_flow. Returns a flow with its nodes, in pages. Nodes come in no
+// DescribeFlow runs ffx3_describe_flow. Returns a flow with its nodes, in pages. Nodes come in no
 // particular order.
 //
 // It only reads. Error codes: errorcode.InvalidInput, enginecore.ErrFlowNotFound.
@@ -973,7 +973,7 @@ func (conn *Conn) DescribeFlow(ctx context.Context, c DescribeFlowCall) (Describ
 }
 
 func (DescribeFlowCall) info() callInfo {
-	return callInfo{name: "ffx2_describe_flow", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_describe_flow", readOnly: true, repeatable: true, open: true}
 }
 
 func (c DescribeFlowCall) encode(w *wire) {
@@ -1102,7 +1102,7 @@ type ReadFlowsReply struct {
 	Flows  []ReadFlow
 }
 
-// ReadFlows runs ffx2_read_flows. Returns fields of the records of flows of one partition. Missing
+// ReadFlows runs ffx3_read_flows. Returns fields of the records of flows of one partition. Missing
 // flows are left out.
 //
 // It only reads.
@@ -1111,7 +1111,7 @@ func (conn *Conn) ReadFlows(ctx context.Context, c ReadFlowsCall) (ReadFlowsRepl
 }
 
 func (ReadFlowsCall) info() callInfo {
-	return callInfo{name: "ffx2_read_flows", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_read_flows", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ReadFlowsCall) encode(w *wire) {
@@ -1158,7 +1158,7 @@ type FlowResultReply struct {
 	ResultSkipped   bool
 }
 
-// FlowResult runs ffx2_flow_result. Returns the state of a flow and, once all nodes have ended
+// FlowResult runs ffx3_flow_result. Returns the state of a flow and, once all nodes have ended
 // (closed_at is set), its result. A flow that has succeeded has none if its graph returns none, or if
 // it was skipped: the node that should have provided it did not run, or a join has made up for its
 // failure. That node is then the failed node, and why is the failure reason.
@@ -1169,7 +1169,7 @@ func (conn *Conn) FlowResult(ctx context.Context, c FlowResultCall) (FlowResultR
 }
 
 func (FlowResultCall) info() callInfo {
-	return callInfo{name: "ffx2_flow_result", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_flow_result", readOnly: true, repeatable: true, open: true}
 }
 
 func (c FlowResultCall) encode(w *wire) {
@@ -1227,7 +1227,7 @@ type WatchRunReply struct {
 	ResultSkipped   bool
 }
 
-// WatchRun runs ffx2_watch_run. Does the same as ffx_flow_result for a process that waits for the end
+// WatchRun runs ffx3_watch_run. Does the same as ffx_flow_result for a process that waits for the end
 // of the run. While the run is open, it is marked with the origin of the process for `duration`, so
 // that the process receives the end. Without a duration, its mark is taken back.
 //
@@ -1238,7 +1238,7 @@ func (conn *Conn) WatchRun(ctx context.Context, c WatchRunCall) (WatchRunReply, 
 }
 
 func (WatchRunCall) info() callInfo {
-	return callInfo{name: "ffx2_watch_run", repeatable: true, open: true}
+	return callInfo{name: "ffx3_watch_run", repeatable: true, open: true}
 }
 
 func (c WatchRunCall) encode(w *wire) {
@@ -1291,7 +1291,7 @@ type ReadValuesReply struct {
 	Executions []ReadValue
 }
 
-// ReadValues runs ffx2_read_values. Returns the input of a flow, and the states and results of
+// ReadValues runs ffx3_read_values. Returns the input of a flow, and the states and results of
 // executions of its partition, in the requested order: for each value its size and its first
 // `max_bytes` bytes. Reads values of four mebibytes together, but at least one execution: call again
 // for the rest.
@@ -1302,7 +1302,7 @@ func (conn *Conn) ReadValues(ctx context.Context, c ReadValuesCall) (ReadValuesR
 }
 
 func (ReadValuesCall) info() callInfo {
-	return callInfo{name: "ffx2_read_values", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_read_values", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ReadValuesCall) encode(w *wire) {
@@ -1350,7 +1350,7 @@ type FlowFailuresReply struct {
 	Failures   []FlowFailure
 }
 
-// FlowFailures runs ffx2_flow_failures. Returns the members of a flow that failed, expired or were
+// FlowFailures runs ffx3_flow_failures. Returns the members of a flow that failed, expired or were
 // cancelled by themselves, in pages and in no particular order: not those that ended because the whole
 // flow did, or that a join cancelled. `tolerated` are those that a join has made up for. A page may
 // have none. With `stopped`, those that ended because the whole flow did are among them.
@@ -1361,7 +1361,7 @@ func (conn *Conn) FlowFailures(ctx context.Context, c FlowFailuresCall) (FlowFai
 }
 
 func (FlowFailuresCall) info() callInfo {
-	return callInfo{name: "ffx2_flow_failures", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_flow_failures", readOnly: true, repeatable: true, open: true}
 }
 
 func (c FlowFailuresCall) encode(w *wire) {
@@ -1403,7 +1403,7 @@ type ReadInputsReply struct {
 	Inputs     []NodeInput
 }
 
-// ReadInputs runs ffx2_read_inputs. Returns results of the upstreams that feed an execution, in pages.
+// ReadInputs runs ffx3_read_inputs. Returns results of the upstreams that feed an execution, in pages.
 // For a join, these are the results that existed when it was satisfied.
 //
 // It only reads. Error codes: enginecore.ErrExecutionNotFound.
@@ -1412,7 +1412,7 @@ func (conn *Conn) ReadInputs(ctx context.Context, c ReadInputsCall) (ReadInputsR
 }
 
 func (ReadInputsCall) info() callInfo {
-	return callInfo{name: "ffx2_read_inputs", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_read_inputs", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ReadInputsCall) encode(w *wire) {
@@ -1455,7 +1455,7 @@ type ReadEventsReply struct {
 	Gone   []GoneEvents
 }
 
-// ReadEvents runs ffx2_read_events. Returns events of a flow's log after the one with the given id,
+// ReadEvents runs ffx3_read_events. Returns events of a flow's log after the one with the given id,
 // oldest first. It begins with the first event when the id is that event's of another flow, which had
 // this id before and is removed. lost means that events after the given one are gone, and the
 // remaining ones follow. `gone` counts the events that the log had no room for, by node, "" for the
@@ -1468,7 +1468,7 @@ func (conn *Conn) ReadEvents(ctx context.Context, c ReadEventsCall) (ReadEventsR
 }
 
 func (ReadEventsCall) info() callInfo {
-	return callInfo{name: "ffx2_read_events", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_read_events", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ReadEventsCall) encode(w *wire) {
@@ -1514,7 +1514,7 @@ type ReadNodeEventsReply struct {
 	Events     []FlowEvent
 }
 
-// ReadNodeEvents runs ffx2_read_node_events. Returns events of one node in a flow's log, the latest
+// ReadNodeEvents runs ffx3_read_node_events. Returns events of one node in a flow's log, the latest
 // first: about `limit` of them, or fewer, as a call reads a bounded number. Continue with next_cursor
 // until it is empty.
 //
@@ -1524,7 +1524,7 @@ func (conn *Conn) ReadNodeEvents(ctx context.Context, c ReadNodeEventsCall) (Rea
 }
 
 func (ReadNodeEventsCall) info() callInfo {
-	return callInfo{name: "ffx2_read_node_events", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_read_node_events", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ReadNodeEventsCall) encode(w *wire) {
@@ -1592,7 +1592,7 @@ type ListRunsReply struct {
 	NextID enginecore.FlowID
 }
 
-// ListRuns runs ffx2_list_runs. Returns runs in one partition, the newest first, or the oldest first:
+// ListRuns runs ffx3_list_runs. Returns runs in one partition, the newest first, or the oldest first:
 // of a flow or of all, in certain states (open, success, failed, cancelled, expired), with certain
 // tags, with a text in their id or the name of their flow, created at `before` or earlier and at
 // `after` or later. With the order `closed` both are times of the end, and only runs that are over are
@@ -1609,7 +1609,7 @@ func (conn *Conn) ListRuns(ctx context.Context, c ListRunsCall) (ListRunsReply, 
 }
 
 func (ListRunsCall) info() callInfo {
-	return callInfo{name: "ffx2_list_runs", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_list_runs", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ListRunsCall) encode(w *wire) {
@@ -1673,7 +1673,7 @@ type MoveStartReply struct {
 	Next    int64
 }
 
-// MoveStart runs ffx2_move_start. Moves the start of a run that has not started to another time; a
+// MoveStart runs ffx3_move_start. Moves the start of a run that has not started to another time; a
 // past or missing time is now. Its deadline moves with it. One call moves a bounded number of roots,
 // from the place `from` on; `next` is where another call continues, with the same time.
 //
@@ -1685,7 +1685,7 @@ func (conn *Conn) MoveStart(ctx context.Context, c MoveStartCall) (MoveStartRepl
 }
 
 func (MoveStartCall) info() callInfo {
-	return callInfo{name: "ffx2_move_start", repeatable: true, open: true}
+	return callInfo{name: "ffx3_move_start", repeatable: true, open: true}
 }
 
 func (c MoveStartCall) encode(w *wire) {
@@ -1728,7 +1728,7 @@ type CancelFlowReply struct {
 	More   bool
 }
 
-// CancelFlow runs ffx2_cancel_flow. Cancels a flow with its members, a bounded number per call: none
+// CancelFlow runs ffx3_cancel_flow. Cancels a flow with its members, a bounded number per call: none
 // of its nodes starts after the first call, and the workers of running members are notified at once.
 // With the policy cancel_pending (the default is cancel_all), running members are left to end by
 // themselves, without another attempt. Call again while `more`, or leave the rest to the keeper. A
@@ -1741,7 +1741,7 @@ func (conn *Conn) CancelFlow(ctx context.Context, c CancelFlowCall) (CancelFlowR
 }
 
 func (CancelFlowCall) info() callInfo {
-	return callInfo{name: "ffx2_cancel_flow", repeatable: true, open: true}
+	return callInfo{name: "ffx3_cancel_flow", repeatable: true, open: true}
 }
 
 func (c CancelFlowCall) encode(w *wire) {
@@ -1786,7 +1786,7 @@ type CancelNodeReply struct {
 	More          bool
 }
 
-// CancelNode runs ffx2_cancel_node. Cancels one execution in any state; a worker that runs it is
+// CancelNode runs ffx3_cancel_node. Cancels one execution in any state; a worker that runs it is
 // notified at once. The nodes that depend on it are skipped, or continue by their joins.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -1796,7 +1796,7 @@ func (conn *Conn) CancelNode(ctx context.Context, c CancelNodeCall) (CancelNodeR
 }
 
 func (CancelNodeCall) info() callInfo {
-	return callInfo{name: "ffx2_cancel_node", repeatable: true, open: true}
+	return callInfo{name: "ffx3_cancel_node", repeatable: true, open: true}
 }
 
 func (c CancelNodeCall) encode(w *wire) {
@@ -1847,7 +1847,7 @@ type TrimReply struct {
 	Faults     []ItemFault
 }
 
-// Trim runs ffx2_trim. Removes executions that ended some time ago and do not belong to a managed
+// Trim runs ffx3_trim. Removes executions that ended some time ago and do not belong to a managed
 // flow, with all their keys, and unmanaged flows that have lost all their members in this way. An
 // execution is kept for the retention_ttl_ms of the stream_policy in its policy, or for `keep`; a
 // negative time is for ever. An execution stays while another one waits for its end and has not
@@ -1862,7 +1862,7 @@ func (conn *Conn) Trim(ctx context.Context, c TrimCall) (TrimReply, error) {
 }
 
 func (TrimCall) info() callInfo {
-	return callInfo{name: "ffx2_trim", repeatable: true, open: true}
+	return callInfo{name: "ffx3_trim", repeatable: true, open: true}
 }
 
 func (c TrimCall) encode(w *wire) {

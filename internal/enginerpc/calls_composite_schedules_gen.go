@@ -41,7 +41,7 @@ type WriteScheduleReply struct {
 	Version int64
 }
 
-// WriteSchedule runs ffx2_write_schedule. Writes the record of a schedule if it still has the version
+// WriteSchedule runs ffx3_write_schedule. Writes the record of a schedule if it still has the version
 // that the caller has read; 0 means that there is none. `due_at` is when a keeper has to check it;
 // without it none does. `plan` is the revision under which spec, definition and input are stored for
 // later runs, `dropped_plans` are revisions that no run needs. `history` gets entries in front, and
@@ -54,7 +54,7 @@ func (conn *Conn) WriteSchedule(ctx context.Context, c WriteScheduleCall) (Write
 }
 
 func (WriteScheduleCall) info() callInfo {
-	return callInfo{name: "ffx2_write_schedule", repeatable: true, open: true}
+	return callInfo{name: "ffx3_write_schedule", repeatable: true, open: true}
 }
 
 func (c WriteScheduleCall) encode(w *wire) {
@@ -109,7 +109,7 @@ type ReadScheduleReply struct {
 	History []string
 }
 
-// ReadSchedule runs ffx2_read_schedule. Returns the record of a schedule, with its newest history
+// ReadSchedule runs ffx3_read_schedule. Returns the record of a schedule, with its newest history
 // entries and the server's time. Version 0 means that there is none.
 //
 // It only reads. Error codes: errorcode.InvalidInput.
@@ -118,7 +118,7 @@ func (conn *Conn) ReadSchedule(ctx context.Context, c ReadScheduleCall) (ReadSch
 }
 
 func (ReadScheduleCall) info() callInfo {
-	return callInfo{name: "ffx2_read_schedule", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_read_schedule", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ReadScheduleCall) encode(w *wire) {
@@ -162,7 +162,7 @@ type ReadSchedulePlanReply struct {
 	Definition []byte
 }
 
-// ReadSchedulePlan runs ffx2_read_schedule_plan. Returns the plan of a schedule: the spec that the
+// ReadSchedulePlan runs ffx3_read_schedule_plan. Returns the plan of a schedule: the spec that the
 // revision was written with, the input, and, on request, the definition of the flow.
 //
 // It only reads. Error codes: errorcode.ScheduleNotFound.
@@ -171,7 +171,7 @@ func (conn *Conn) ReadSchedulePlan(ctx context.Context, c ReadSchedulePlanCall) 
 }
 
 func (ReadSchedulePlanCall) info() callInfo {
-	return callInfo{name: "ffx2_read_schedule_plan", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_read_schedule_plan", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ReadSchedulePlanCall) encode(w *wire) {
@@ -211,7 +211,7 @@ type DeleteScheduleReply struct {
 	Status Status
 }
 
-// DeleteSchedule runs ffx2_delete_schedule. Removes a schedule, if it still has the version that the
+// DeleteSchedule runs ffx3_delete_schedule. Removes a schedule, if it still has the version that the
 // caller has read. `plans` are the revisions of its plans. The runs that it has started stay.
 // ffx_forget_fires removes the rest, in every partition.
 //
@@ -222,7 +222,7 @@ func (conn *Conn) DeleteSchedule(ctx context.Context, c DeleteScheduleCall) (Del
 }
 
 func (DeleteScheduleCall) info() callInfo {
-	return callInfo{name: "ffx2_delete_schedule", repeatable: true, open: true}
+	return callInfo{name: "ffx3_delete_schedule", repeatable: true, open: true}
 }
 
 func (c DeleteScheduleCall) encode(w *wire) {
@@ -260,7 +260,7 @@ type ForgetFiresReply struct {
 	Status Status
 }
 
-// ForgetFires runs ffx2_forget_fires. Removes the record of a schedule's fires in a partition, when
+// ForgetFires runs ffx3_forget_fires. Removes the record of a schedule's fires in a partition, when
 // the schedule is gone.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -269,7 +269,7 @@ func (conn *Conn) ForgetFires(ctx context.Context, c ForgetFiresCall) (ForgetFir
 }
 
 func (ForgetFiresCall) info() callInfo {
-	return callInfo{name: "ffx2_forget_fires", repeatable: true, open: true}
+	return callInfo{name: "ffx3_forget_fires", repeatable: true, open: true}
 }
 
 func (c ForgetFiresCall) encode(w *wire) {
@@ -307,7 +307,7 @@ type ListSchedulesReply struct {
 	Faults     []ItemFault
 }
 
-// ListSchedules runs ffx2_list_schedules. Returns the schedules of a partition, in pages and in no
+// ListSchedules runs ffx3_list_schedules. Returns the schedules of a partition, in pages and in no
 // particular order. A schedule that exists all the time is in at least one page. `faults` are those
 // that cannot be read.
 //
@@ -317,7 +317,7 @@ func (conn *Conn) ListSchedules(ctx context.Context, c ListSchedulesCall) (ListS
 }
 
 func (ListSchedulesCall) info() callInfo {
-	return callInfo{name: "ffx2_list_schedules", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_list_schedules", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ListSchedulesCall) encode(w *wire) {

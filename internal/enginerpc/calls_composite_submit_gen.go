@@ -151,7 +151,7 @@ type SubmitReply struct {
 	Signals    []SentSignal
 }
 
-// Submit runs ffx2_submit. Creates runs of one class and makes their roots eligible. ffx_put_graph
+// Submit runs ffx3_submit. Creates runs of one class and makes their roots eligible. ffx_put_graph
 // stores its graph before; when the partition does not have it, nothing is written. internal/runrecord
 // encodes the class and the records of the runs. The outcomes are in the order of the runs: OK,
 // ALREADY_SATISFIED, or why a run is not created, which does not affect the others: `flow_purging`;
@@ -190,7 +190,7 @@ func (conn *Conn) Submit(ctx context.Context, c SubmitCall) (SubmitReply, error)
 }
 
 func (SubmitCall) info() callInfo {
-	return callInfo{name: "ffx2_submit", repeatable: true, open: true}
+	return callInfo{name: "ffx3_submit", repeatable: true, open: true}
 }
 
 func (c SubmitCall) encode(w *wire) {

@@ -40,7 +40,7 @@ type WorkReply struct {
 	Counted    string
 }
 
-// Work runs ffx2_work. Commits the results of several executions of one worker, as ffx_complete does
+// Work runs ffx3_work. Commits the results of several executions of one worker, as ffx_complete does
 // for each, and leases it up to `count` executions that come next. On a server that has all
 // partitions, the executions may be of any of them. `attempt` is empty for the first attempt under its
 // first lease, whose id follows from the lease; otherwise it is the lease epoch and the attempt's id,
@@ -58,7 +58,7 @@ func (conn *Conn) Work(ctx context.Context, c WorkCall) (WorkReply, error) {
 }
 
 func (WorkCall) info() callInfo {
-	return callInfo{name: "ffx2_work", open: true}
+	return callInfo{name: "ffx3_work", open: true}
 }
 
 func (c WorkCall) encode(w *wire) {

@@ -43,7 +43,7 @@ type SuspendReply struct {
 	Candidates []Candidate
 }
 
-// Suspend runs ffx2_suspend. The lease holder's function waits for signals: its slot is free, and it
+// Suspend runs ffx3_suspend. The lease holder's function waits for signals: its slot is free, and it
 // runs again once they have come, with the result of the wait in its journal, under await:<step>. A
 // waitpoint that ffx_open_waitpoint has made for the step is used, with its signals; when they are
 // enough, the lease stays, and the answer is ALREADY_SATISFIED with that entry. Otherwise the worker
@@ -63,7 +63,7 @@ func (conn *Conn) Suspend(ctx context.Context, c SuspendCall) (SuspendReply, err
 }
 
 func (SuspendCall) info() callInfo {
-	return callInfo{name: "ffx2_suspend", open: true}
+	return callInfo{name: "ffx3_suspend", open: true}
 }
 
 func (c SuspendCall) encode(w *wire) {
@@ -125,7 +125,7 @@ type RecordStepReply struct {
 	Value  []byte
 }
 
-// RecordStep runs ffx2_record_step. Records the result of a step of the lease holder's function, so
+// RecordStep runs ffx3_record_step. Records the result of a step of the lease holder's function, so
 // that the step is not repeated when the function runs again. The first value stays; the reply is the
 // stored one.
 //
@@ -138,7 +138,7 @@ func (conn *Conn) RecordStep(ctx context.Context, c RecordStepCall) (RecordStepR
 }
 
 func (RecordStepCall) info() callInfo {
-	return callInfo{name: "ffx2_record_step", repeatable: true, open: true}
+	return callInfo{name: "ffx3_record_step", repeatable: true, open: true}
 }
 
 func (c RecordStepCall) encode(w *wire) {
@@ -191,7 +191,7 @@ type OpenWaitpointReply struct {
 	WaitpointToken string
 }
 
-// OpenWaitpoint runs ffx2_open_waitpoint. Opens the waitpoint of a step ahead of its wait, so that the
+// OpenWaitpoint runs ffx3_open_waitpoint. Opens the waitpoint of a step ahead of its wait, so that the
 // token can be given away while the function still runs. Signals that come before the wait are kept. A
 // step has one such waitpoint for all attempts; another one only when the first was closed, or not
 // used in time, before the step has waited. expires_in 0 means unlimited.
@@ -207,7 +207,7 @@ func (conn *Conn) OpenWaitpoint(ctx context.Context, c OpenWaitpointCall) (OpenW
 }
 
 func (OpenWaitpointCall) info() callInfo {
-	return callInfo{name: "ffx2_open_waitpoint", repeatable: true, open: true}
+	return callInfo{name: "ffx3_open_waitpoint", repeatable: true, open: true}
 }
 
 func (c OpenWaitpointCall) encode(w *wire) {
@@ -258,7 +258,7 @@ type ReadJournalReply struct {
 	Journal    []JournalEntry
 }
 
-// ReadJournal runs ffx2_read_journal. Returns the journal of an execution, in pages: for one that is
+// ReadJournal runs ffx3_read_journal. Returns the journal of an execution, in pages: for one that is
 // too large to come with a claim.
 //
 // It only reads. Error codes: errorcode.InvalidInput.
@@ -267,7 +267,7 @@ func (conn *Conn) ReadJournal(ctx context.Context, c ReadJournalCall) (ReadJourn
 }
 
 func (ReadJournalCall) info() callInfo {
-	return callInfo{name: "ffx2_read_journal", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_read_journal", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ReadJournalCall) encode(w *wire) {
@@ -313,7 +313,7 @@ type SignalNodeReply struct {
 	AnswerSchema string
 }
 
-// SignalNode runs ffx2_signal_node. Sends a signal to the wait of a node of a run: a waitpoint node,
+// SignalNode runs ffx3_signal_node. Sends a signal to the wait of a node of a run: a waitpoint node,
 // or the step of a function. Where the wait has not begun, its waitpoint is opened ahead and keeps the
 // signal. Outcomes are the same as in ffx_signal, for the latest wait of that name; also closed, when
 // the node has ended without one. Needs no token.
@@ -328,7 +328,7 @@ func (conn *Conn) SignalNode(ctx context.Context, c SignalNodeCall) (SignalNodeR
 }
 
 func (SignalNodeCall) info() callInfo {
-	return callInfo{name: "ffx2_signal_node", repeatable: true, open: true}
+	return callInfo{name: "ffx3_signal_node", repeatable: true, open: true}
 }
 
 func (c SignalNodeCall) encode(w *wire) {
@@ -379,7 +379,7 @@ type MoveTimerReply struct {
 	More        bool
 }
 
-// MoveTimer runs ffx2_move_timer. Moves the time for which a node sleeps, a timer node or a function,
+// MoveTimer runs ffx3_move_timer. Moves the time for which a node sleeps, a timer node or a function,
 // to another one; a past or missing time ends the timer now, as if its time had come.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
@@ -390,7 +390,7 @@ func (conn *Conn) MoveTimer(ctx context.Context, c MoveTimerCall) (MoveTimerRepl
 }
 
 func (MoveTimerCall) info() callInfo {
-	return callInfo{name: "ffx2_move_timer", open: true}
+	return callInfo{name: "ffx3_move_timer", open: true}
 }
 
 func (c MoveTimerCall) encode(w *wire) {
@@ -437,7 +437,7 @@ type SignalReply struct {
 	AnswerSchema string
 }
 
-// Signal runs ffx2_signal. Sends a signal to a waitpoint of a managed flow, in one step with all its
+// Signal runs ffx3_signal. Sends a signal to a waitpoint of a managed flow, in one step with all its
 // effects: a wait that has not begun keeps it, a wait that it decides ends. A signal with a known
 // idempotency key, or the same id, is a duplicate, permanently: the reply names the first one and its
 // effect. Outcomes: accepted (`matched`: it counts), resumed, duplicate, closed (the wait is over),
@@ -454,7 +454,7 @@ func (conn *Conn) Signal(ctx context.Context, c SignalCall) (SignalReply, error)
 }
 
 func (SignalCall) info() callInfo {
-	return callInfo{name: "ffx2_signal", repeatable: true, open: true}
+	return callInfo{name: "ffx3_signal", repeatable: true, open: true}
 }
 
 func (c SignalCall) encode(w *wire) {
@@ -514,7 +514,7 @@ type EndWaitReply struct {
 	AnswerSchema string
 }
 
-// EndWait runs ffx2_end_wait. Ends one wait of a managed flow on request of an operator: with resume =
+// EndWait runs ffx3_end_wait. Ends one wait of a managed flow on request of an operator: with resume =
 // 1 it continues, with the given result (empty: the signals so far); with 0 the execution is
 // cancelled, or a pending waitpoint closed. The result of a wait that collects signals must be a list
 // of signals; the result of another one is checked like the payload of ffx_signal, and without that
@@ -529,7 +529,7 @@ func (conn *Conn) EndWait(ctx context.Context, c EndWaitCall) (EndWaitReply, err
 }
 
 func (EndWaitCall) info() callInfo {
-	return callInfo{name: "ffx2_end_wait", repeatable: true, open: true}
+	return callInfo{name: "ffx3_end_wait", repeatable: true, open: true}
 }
 
 func (c EndWaitCall) encode(w *wire) {
@@ -585,7 +585,7 @@ type ListWaitpointsReply struct {
 	Children   []enginecore.FlowID
 }
 
-// ListWaitpoints runs ffx2_list_waitpoints. Returns waitpoints of a flow, in pages and in no
+// ListWaitpoints runs ffx3_list_waitpoints. Returns waitpoints of a flow, in pages and in no
 // particular order: the open ones, or with `all` the closed ones as well. An empty list of signals
 // means that every signal counts. Tokens are made with the current secret, so they outlive its
 // rotation; closed waitpoints have none. Pending ones need 0 signals, as the number is not known yet.
@@ -597,7 +597,7 @@ func (conn *Conn) ListWaitpoints(ctx context.Context, c ListWaitpointsCall) (Lis
 }
 
 func (ListWaitpointsCall) info() callInfo {
-	return callInfo{name: "ffx2_list_waitpoints", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_list_waitpoints", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ListWaitpointsCall) encode(w *wire) {
@@ -659,7 +659,7 @@ type ListWaitsReply struct {
 	NextID string
 }
 
-// ListWaits runs ffx2_list_waits. Returns open waits of all runs in one partition, with their runs, in
+// ListWaits runs ffx3_list_waits. Returns open waits of all runs in one partition, with their runs, in
 // the order `opened` (the longest wait first) or `due` (those with a timeout, the next one first), or
 // the other way round with `newest_first`: of a flow, with certain tags of the run, of an audience,
 // with a text in title or question, at `after` or later and `before` or earlier in the order's time.
@@ -674,7 +674,7 @@ func (conn *Conn) ListWaits(ctx context.Context, c ListWaitsCall) (ListWaitsRepl
 }
 
 func (ListWaitsCall) info() callInfo {
-	return callInfo{name: "ffx2_list_waits", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_list_waits", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ListWaitsCall) encode(w *wire) {
@@ -741,7 +741,7 @@ type ReadWaitpointReply struct {
 	Signals    []ReceivedSignal
 }
 
-// ReadWaitpoint runs ffx2_read_waitpoint. Returns one waitpoint with its run. With its token, for the
+// ReadWaitpoint runs ffx3_read_waitpoint. Returns one waitpoint with its run. With its token, for the
 // holder of that; a token that does not belong to this waitpoint of this execution is invalid_token,
 // whatever is wrong with it. Without one, for operators: the reply also has the received signals, in
 // the order of their arrival and in pages; continue with next_cursor until it is empty. The execution
@@ -754,7 +754,7 @@ func (conn *Conn) ReadWaitpoint(ctx context.Context, c ReadWaitpointCall) (ReadW
 }
 
 func (ReadWaitpointCall) info() callInfo {
-	return callInfo{name: "ffx2_read_waitpoint", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx3_read_waitpoint", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ReadWaitpointCall) encode(w *wire) {

@@ -274,597 +274,597 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:core", "ff:idx:{fp:7}:lane:lane_id of test:blocked:budget", "ff:idx:{fp:7}:lane:lane_id of test:eligible"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "1795188498438", "expected_blocking_reason of test"}},
-		{"ffx2_read_graph", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_read_graph", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReadGraphCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Graph: "graph of test", First: 6})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"graph of test", "6"}},
-		{"ffx2_put_graph", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_put_graph", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, PutGraphCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Graph: "graph of test", First: 6, Last: true, Edges: 6, Result: 7, Definition: []byte("\x00\xff\r\ndefinition"), Budgets: []byte("\x00\xff\r\nbudgets"), Blocking: "blocking of test", Nodes: []PutGraphNode{{Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond, Delay: 1500 * time.Millisecond, Wait: []byte("\x00\xff\r\nwait"), Join: "join of test", Ups: []byte("\x00\xff\r\nups"), Downs: []byte("\x00\xff\r\ndowns"), Limits: "limits of test"}, {Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond, Delay: 1500 * time.Millisecond, Wait: []byte("\x00\xff\r\nwait"), Join: "join of test", Ups: []byte("\x00\xff\r\nups"), Downs: []byte("\x00\xff\r\ndowns"), Limits: "limits of test"}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"graph of test", "6", "1", "6", "7", "\x00\xff\r\ndefinition", "\x00\xff\r\nbudgets", "blocking of test", "2", "name of test", "kind of test", "lane_id of test", "9", "1", "12", "capabilities of test", "\x00\xff\r\npolicy", "\x00\xff\r\ntags", "1500", "1500", "1500", "\x00\xff\r\nwait", "join of test", "\x00\xff\r\nups", "\x00\xff\r\ndowns", "limits of test", "name of test", "kind of test", "lane_id of test", "9", "1", "12", "capabilities of test", "\x00\xff\r\npolicy", "\x00\xff\r\ntags", "1500", "1500", "1500", "\x00\xff\r\nwait", "join of test", "\x00\xff\r\nups", "\x00\xff\r\ndowns", "limits of test"}},
-		{"ffx2_find_node", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_find_node", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, FindNodeCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", Node: "node of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "node of test"}},
-		{"ffx2_submit", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_submit", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, SubmitCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Class: []byte("\x00\xff\r\nclass"), Deadline: 1500 * time.Millisecond, StartAt: time.UnixMilli(1795188498438).UTC(), Origin: "origin of test", ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}, Tags: []SubmitTag{{Name: "name of test", Value: "value of test"}, {Name: "name of test", Value: "value of test"}}, Runs: []SubmitRun{{FlowID: "flow_id of test", Record: []byte("\x00\xff\r\nrecord"), Input: []byte("\x00\xff\r\ninput"), FairKey: "fair_key of test"}, {FlowID: "flow_id of test", Record: []byte("\x00\xff\r\nrecord"), Input: []byte("\x00\xff\r\ninput"), FairKey: "fair_key of test"}}, Limits: []SubmitLimit{{Run: 4, Node: 5, Text: "text of test", QuotaPolicyID: "quota_policy_id of test"}, {Run: 4, Node: 5, Text: "text of test", QuotaPolicyID: "quota_policy_id of test"}}, Budgets: []SubmitBudget{{Run: 4, Text: []byte("\x00\xff\r\ntext"), Blocking: "blocking of test"}, {Run: 4, Text: []byte("\x00\xff\r\ntext"), Blocking: "blocking of test"}}, OwnTags: []SubmitOwnTag{{Run: 4, Name: "name of test", Value: "value of test"}, {Run: 4, Name: "name of test", Value: "value of test"}}, Parents: []SubmitParent{{Run: 4, ExecutionID: "execution_id of test", FailFast: true}, {Run: 4, ExecutionID: "execution_id of test", FailFast: true}}, Fires: []SubmitFire{{ScheduleID: "schedule_id of test", Name: "name of test", Incarnation: "incarnation of test", Serial: 7, FireAt: time.UnixMilli(1795188498438).UTC(), StartBefore: time.UnixMilli(1795188498438).UTC()}, {ScheduleID: "schedule_id of test", Name: "name of test", Incarnation: "incarnation of test", Serial: 7, FireAt: time.UnixMilli(1795188498438).UTC(), StartBefore: time.UnixMilli(1795188498438).UTC()}}, Signals: []SubmitSignal{{Run: 4, Node: "node of test", Step: "step of test", SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload"), SignalCategory: "signal_category of test", CorrelationID: "correlation_id of test", Checked: "checked of test"}, {Run: 4, Node: "node of test", Step: "step of test", SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload"), SignalCategory: "signal_category of test", CorrelationID: "correlation_id of test", Checked: "checked of test"}}, Arrivals: []SubmitArrival{{Run: 4, KeyID: "key_id of test", Key: "key of test", CallID: "call_id of test", AtOnce: 8, WhenTaken: "when_taken of test", UniqueFor: 1500 * time.Millisecond, Windows: "windows of test", WhenMany: "when_many of test", Quiet: 1500 * time.Millisecond, AtMost: 1500 * time.Millisecond, MaxInputs: 11}, {Run: 4, KeyID: "key_id of test", Key: "key of test", CallID: "call_id of test", AtOnce: 8, WhenTaken: "when_taken of test", UniqueFor: 1500 * time.Millisecond, Windows: "windows of test", WhenMany: "when_many of test", Quiet: 1500 * time.Millisecond, AtMost: 1500 * time.Millisecond, MaxInputs: 11}}, Forks: []SubmitFork{{Run: 4, ForkedFrom: "forked_from of test"}, {Run: 4, ForkedFrom: "forked_from of test"}}, Kept: []SubmitKept{{Node: 5, Result: []byte("\x00\xff\r\nresult")}, {Node: 5, Result: []byte("\x00\xff\r\nresult")}}, Skips: []SubmitSkip{{Node: 5, Reason: "reason of test"}, {Node: 5, Reason: "reason of test"}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"\x00\xff\r\nclass", "1500", "1795188498438", "origin of test", "lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test", "2", "name of test", "value of test", "name of test", "value of test", "2", "flow_id of test", "\x00\xff\r\nrecord", "\x00\xff\r\ninput", "fair_key of test", "flow_id of test", "\x00\xff\r\nrecord", "\x00\xff\r\ninput", "fair_key of test", "2", "4", "5", "text of test", "quota_policy_id of test", "4", "5", "text of test", "quota_policy_id of test", "2", "4", "\x00\xff\r\ntext", "blocking of test", "4", "\x00\xff\r\ntext", "blocking of test", "2", "4", "name of test", "value of test", "4", "name of test", "value of test", "2", "4", "execution_id of test", "1", "4", "execution_id of test", "1", "2", "schedule_id of test", "name of test", "incarnation of test", "7", "1795188498438", "1795188498438", "schedule_id of test", "name of test", "incarnation of test", "7", "1795188498438", "1795188498438", "2", "4", "node of test", "step of test", "signal_id of test", "signal_name of test", "source_type of test", "source_identity of test", "idempotency_key of test", "\x00\xff\r\npayload", "signal_category of test", "correlation_id of test", "checked of test", "4", "node of test", "step of test", "signal_id of test", "signal_name of test", "source_type of test", "source_identity of test", "idempotency_key of test", "\x00\xff\r\npayload", "signal_category of test", "correlation_id of test", "checked of test", "2", "4", "key_id of test", "key of test", "call_id of test", "8", "when_taken of test", "1500", "windows of test", "when_many of test", "1500", "1500", "11", "4", "key_id of test", "key of test", "call_id of test", "8", "when_taken of test", "1500", "windows of test", "when_many of test", "1500", "1500", "11", "2", "4", "forked_from of test", "4", "forked_from of test", "2", "5", "\x00\xff\r\nresult", "5", "\x00\xff\r\nresult", "2", "5", "reason of test", "5", "reason of test"}},
-		{"ffx2_claim_granted", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_claim_granted", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ClaimGrantedCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test"}},
-		{"ffx2_set_priority", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_set_priority", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, SetPriorityCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Priority: 9, Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "9", "cursor of test"}},
-		{"ffx2_claim", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_claim", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ClaimCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, TellNone: true, TellEmpty: true, TellMore: true, Place: "place of test", IsNew: true, Alone: true, ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"1", "1", "1", "place of test", "1", "1", "lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test"}},
-		{"ffx2_grant_next", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_grant_next", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, GrantNextCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", GrantTTL: 1500 * time.Millisecond, Kinds: "kinds of test", Capabilities: "capabilities of test", PassedOver: "passed_over of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"lane_id of test", "worker_id of test", "worker_instance_id of test", "1500", "kinds of test", "capabilities of test", "passed_over of test"}},
-		{"ffx2_pause", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_pause", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, PauseCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Subject: "subject of test", Name: "name of test", Reason: "reason of test", Actor: "actor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"subject of test", "name of test", "reason of test", "actor of test"}},
-		{"ffx2_resume", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_resume", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ResumeCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Subject: "subject of test", Name: "name of test", Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"subject of test", "name of test", "cursor of test"}},
-		{"ffx2_pause_flow", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_pause_flow", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, PauseFlowCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", Reason: "reason of test", Actor: "actor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "reason of test", "actor of test"}},
-		{"ffx2_resume_flow", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_resume_flow", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ResumeFlowCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", Cursor: "cursor of test", Actor: "actor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "cursor of test", "actor of test"}},
-		{"ffx2_lanes", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_lanes", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, LanesCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			nil},
-		{"ffx2_pauses", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_pauses", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, PausesCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			nil},
-		{"ffx2_renew", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_renew", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, RenewCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", LeaseTTL: 1500 * time.Millisecond, ReportOrphans: true, Leases: []RenewLease{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test"}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"worker_instance_id of test", "1500", "1", "2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test"}},
-		{"ffx2_announce", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_announce", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, AnnounceCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, LaneID: "lane_id of test", Kinds: "kinds of test", Capabilities: "capabilities of test", Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"lane_id of test", "kinds of test", "capabilities of test", "cursor of test"}},
-		{"ffx2_complete", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_complete", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, CompleteCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Result: []byte("\x00\xff\r\nresult"), ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "\x00\xff\r\nresult", "lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test"}},
-		{"ffx2_continue_as_new", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_continue_as_new", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ContinueAsNewCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Generation: 11, State: []byte("\x00\xff\r\nstate"), ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "11", "\x00\xff\r\nstate", "lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test"}},
-		{"ffx2_end_stopped", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_end_stopped", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, EndStoppedCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test"}},
-		{"ffx2_fail", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_fail", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, FailCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", AttemptIndex: 14, Reason: "reason of test", Category: "category of test", Retryable: true, RetryAfter: 1500 * time.Millisecond, JitterPermille: 16, Stack: "stack of test", Details: []byte("\x00\xff\r\ndetails")})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "14", "reason of test", "category of test", "1", "1500", "16", "stack of test", "\x00\xff\r\ndetails"}},
-		{"ffx2_release", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_release", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReleaseCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Reason: "reason of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "reason of test"}},
-		{"ffx2_skip", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_skip", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, SkipCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Reason: "reason of test", ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "reason of test", "lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test"}},
-		{"ffx2_work", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_work", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, WorkCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}, Origin: "origin of test", Completions: []WorkCompletion{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", Attempt: "attempt of test", Result: []byte("\x00\xff\r\nresult")}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", Attempt: "attempt of test", Result: []byte("\x00\xff\r\nresult")}}, Sums: []UsageSum{{Partition: 10, BudgetID: "budget_id of test", Dimension: "dimension of test", Amount: 7, Account: "account of test", Serial: 7, Declares: true, Declared: "declared of test", DeclaredAt: 12}, {Partition: 10, BudgetID: "budget_id of test", Dimension: "dimension of test", Amount: 7, Account: "account of test", Serial: 7, Declares: true, Declared: "declared of test", DeclaredAt: 12}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test", "origin of test", "2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "attempt of test", "\x00\xff\r\nresult", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "attempt of test", "\x00\xff\r\nresult", "2", "10", "budget_id of test", "dimension of test", "7", "account of test", "7", "1", "declared of test", "12", "10", "budget_id of test", "dimension of test", "7", "account of test", "7", "1", "declared of test", "12"}},
-		{"ffx2_suspend", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_suspend", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, SuspendCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", SuspensionID: "suspension_id of test", WaitpointKey: "waitpoint_key of test", Condition: []byte("\x00\xff\r\ncondition"), Timeout: 1500 * time.Millisecond, TimeoutBehavior: "timeout_behavior of test", Collect: true, About: []byte("\x00\xff\r\nabout"), ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "step of test", "suspension_id of test", "waitpoint_key of test", "\x00\xff\r\ncondition", "1500", "timeout_behavior of test", "1", "\x00\xff\r\nabout", "lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test"}},
-		{"ffx2_record_step", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_record_step", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, RecordStepCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", Value: []byte("\x00\xff\r\nvalue")})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "step of test", "\x00\xff\r\nvalue"}},
-		{"ffx2_open_waitpoint", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_open_waitpoint", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, OpenWaitpointCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", WaitpointID: "waitpoint_id of test", WaitpointKey: "waitpoint_key of test", ExpiresIn: 1500 * time.Millisecond, About: []byte("\x00\xff\r\nabout")})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "step of test", "waitpoint_id of test", "waitpoint_key of test", "1500", "\x00\xff\r\nabout"}},
-		{"ffx2_read_journal", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_read_journal", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReadJournalCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "cursor of test"}},
-		{"ffx2_signal_node", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_signal_node", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, SignalNodeCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", Node: "node of test", Step: "step of test", OutgoingSignal: OutgoingSignal{SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload"), SignalCategory: "signal_category of test", CorrelationID: "correlation_id of test", Checked: "checked of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "node of test", "step of test", "signal_id of test", "signal_name of test", "source_type of test", "source_identity of test", "idempotency_key of test", "\x00\xff\r\npayload", "signal_category of test", "correlation_id of test", "checked of test"}},
-		{"ffx2_move_timer", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_move_timer", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, MoveTimerCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", Node: "node of test", At: time.UnixMilli(1795188498438).UTC(), Actor: "actor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "node of test", "1795188498438", "actor of test"}},
-		{"ffx2_signal", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_signal", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, SignalCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", WaitpointToken: "waitpoint_token of test", OutgoingSignal: OutgoingSignal{SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload"), SignalCategory: "signal_category of test", CorrelationID: "correlation_id of test", Checked: "checked of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "waitpoint_id of test", "waitpoint_token of test", "signal_id of test", "signal_name of test", "source_type of test", "source_identity of test", "idempotency_key of test", "\x00\xff\r\npayload", "signal_category of test", "correlation_id of test", "checked of test"}},
-		{"ffx2_end_wait", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_end_wait", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, EndWaitCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", Resume: true, Result: []byte("\x00\xff\r\nresult"), Reason: "reason of test", Actor: "actor of test", Namespace: "namespace of test", FlowID: "flow_id of test", Checked: "checked of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "waitpoint_id of test", "1", "\x00\xff\r\nresult", "reason of test", "actor of test", "namespace of test", "flow_id of test", "checked of test"}},
-		{"ffx2_list_waitpoints", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_list_waitpoints", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ListWaitpointsCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", All: true, Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "1", "cursor of test"}},
-		{"ffx2_list_waits", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_list_waits", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ListWaitsCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Order: "order of test", NewestFirst: true, Limit: 6, Namespace: "namespace of test", FlowName: "flow_name of test", Audience: "audience of test", Text: "text of test", After: time.UnixMilli(1795188498438).UTC(), Before: time.UnixMilli(1795188498438).UTC(), BehindID: "behind_id of test", Tags: []string{"tags of test", "tags2 of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"order of test", "1", "6", "namespace of test", "flow_name of test", "audience of test", "text of test", "1795188498438", "1795188498438", "behind_id of test", "tags of test", "tags2 of test"}},
-		{"ffx2_read_waitpoint", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_read_waitpoint", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReadWaitpointCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", WaitpointToken: "waitpoint_token of test", Namespace: "namespace of test", FlowID: "flow_id of test", Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "waitpoint_id of test", "waitpoint_token of test", "namespace of test", "flow_id of test", "cursor of test"}},
-		{"ffx2_start_bulk_job", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_start_bulk_job", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, StartBulkJobCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, BulkJobID: "bulk_job_id of test", Namespace: "namespace of test", Spec: []byte("\x00\xff\r\nspec")})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"bulk_job_id of test", "namespace of test", "\x00\xff\r\nspec"}},
-		{"ffx2_take_bulk_job", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_take_bulk_job", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, TakeBulkJobCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, BulkJobID: "bulk_job_id of test", Claimant: "claimant of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"bulk_job_id of test", "claimant of test"}},
-		{"ffx2_save_bulk_job", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_save_bulk_job", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, SaveBulkJobCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, BulkJobID: "bulk_job_id of test", Claimant: "claimant of test", Progress: []byte("\x00\xff\r\nprogress"), DueAt: time.UnixMilli(1795188498438).UTC(), Completed: true})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"bulk_job_id of test", "claimant of test", "\x00\xff\r\nprogress", "1795188498438", "1"}},
-		{"ffx2_stop_bulk_job", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_stop_bulk_job", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, StopBulkJobCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, BulkJobID: "bulk_job_id of test", Actor: "actor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"bulk_job_id of test", "actor of test"}},
-		{"ffx2_read_bulk_job", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_read_bulk_job", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReadBulkJobCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, BulkJobID: "bulk_job_id of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"bulk_job_id of test"}},
-		{"ffx2_list_bulk_jobs", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_list_bulk_jobs", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ListBulkJobsCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "cursor of test"}},
-		{"ffx2_project_flows", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_project_flows", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ProjectFlowsCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Limit: 6, Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"6", "cursor of test"}},
-		{"ffx2_put_live_value", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_put_live_value", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, PutLiveValueCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", ValueKey: "value_key of test", Value: []byte("\x00\xff\r\nvalue")})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "value_key of test", "\x00\xff\r\nvalue"}},
-		{"ffx2_read_live_value", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_read_live_value", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReadLiveValueCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", ValueKey: "value_key of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "value_key of test"}},
-		{"ffx2_list_nodes", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_list_nodes", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ListNodesCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Cursor: "cursor of test", Limit: 6, FlowID: "flow_id of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"cursor of test", "6", "flow_id of test"}},
-		{"ffx2_read_executions", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_read_executions", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReadExecutionsCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Fields: "fields of test", Executions: []enginecore.ExecutionID{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"fields of test", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}},
-		{"ffx2_purge_flow", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_purge_flow", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, PurgeFlowCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", ClosedAt: time.UnixMilli(1795188498438).UTC()})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "1795188498438"}},
-		{"ffx2_rerun", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_rerun", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, RerunCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", RerunID: "rerun_id of test", Mode: "mode of test", Actor: "actor of test", Begin: true, Origin: "origin of test", Nodes: []enginecore.ExecutionID{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "rerun_id of test", "mode of test", "actor of test", "1", "origin of test", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}},
-		{"ffx2_count_runs", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_count_runs", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, CountRunsCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", FlowName: "flow_name of test", FromHour: 10, ToHour: 8})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "flow_name of test", "10", "8"}},
-		{"ffx2_open_feed", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_open_feed", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, OpenFeedCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test"}},
-		{"ffx2_read_feed", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_read_feed", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReadFeedCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", After: "after of test", FlowName: "flow_name of test", Kinds: "kinds of test", Children: true})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "after of test", "flow_name of test", "kinds of test", "1"}},
-		{"ffx2_describe_flow", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_describe_flow", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, DescribeFlowCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", Cursor: "cursor of test", Limit: 6})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "cursor of test", "6"}},
-		{"ffx2_read_flows", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_read_flows", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReadFlowsCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Fields: "fields of test", Flows: []enginecore.FlowID{"flows of test", "flows2 of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"fields of test", "flows of test", "flows2 of test"}},
-		{"ffx2_flow_result", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_flow_result", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, FlowResultCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test"}},
-		{"ffx2_watch_run", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_watch_run", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, WatchRunCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", Origin: "origin of test", Duration: 1500 * time.Millisecond})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "origin of test", "1500"}},
-		{"ffx2_read_values", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_read_values", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReadValuesCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", MaxBytes: 10, Executions: []enginecore.ExecutionID{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "10", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}},
-		{"ffx2_flow_failures", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_flow_failures", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, FlowFailuresCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", Cursor: "cursor of test", Limit: 6, Stopped: true})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "cursor of test", "6", "1"}},
-		{"ffx2_read_inputs", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_read_inputs", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReadInputsCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "cursor of test"}},
-		{"ffx2_read_events", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_read_events", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReadEventsCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", After: "after of test", Limit: 6})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "after of test", "6"}},
-		{"ffx2_read_node_events", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_read_node_events", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReadNodeEventsCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", Node: "node of test", Limit: 6, Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "node of test", "6", "cursor of test"}},
-		{"ffx2_list_runs", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_list_runs", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ListRunsCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowName: "flow_name of test", Before: time.UnixMilli(1795188498438).UTC(), Limit: 6, BehindID: "behind_id of test", After: time.UnixMilli(1795188498438).UTC(), Order: "order of test", OldestFirst: true, States: "states of test", Children: true, Namespace: "namespace of test", Text: "text of test", RunKey: "run_key of test", Queued: true, BehindAt: 10, Tags: []string{"tags of test", "tags2 of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_name of test", "1795188498438", "6", "behind_id of test", "1795188498438", "order of test", "1", "states of test", "1", "namespace of test", "text of test", "run_key of test", "1", "10", "tags of test", "tags2 of test"}},
-		{"ffx2_move_start", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_move_start", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, MoveStartCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", StartAt: time.UnixMilli(1795188498438).UTC(), From: 5})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "1795188498438", "5"}},
-		{"ffx2_cancel_flow", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_cancel_flow", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, CancelFlowCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", Reason: "reason of test", Actor: "actor of test", Policy: "policy of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "reason of test", "actor of test", "policy of test"}},
-		{"ffx2_cancel_node", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_cancel_node", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, CancelNodeCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Reason: "reason of test", Actor: "actor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "reason of test", "actor of test"}},
-		{"ffx2_trim", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_trim", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, TrimCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Limit: 6, Keep: 1500 * time.Millisecond, Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"6", "1500", "cursor of test"}},
-		{"ffx2_end_errand", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_end_errand", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, EndRelayEntryCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Kind: "kind of test", FlowID: "flow_id of test", Ends: 5, Reason: "reason of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"kind of test", "flow_id of test", "5", "reason of test"}},
-		{"ffx2_link_child", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_link_child", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, LinkChildCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Number: 7, ChildFlowID: "child_flow_id of test", InputHash: "input_hash of test", Keep: true})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "7", "child_flow_id of test", "input_hash of test", "1"}},
-		{"ffx2_await_child", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_await_child", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, AwaitChildCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", ChildFlowID: "child_flow_id of test", Detail: "detail of test", Looks: true, ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "child_flow_id of test", "detail of test", "1", "lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test"}},
-		{"ffx2_ask_child", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_ask_child", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, AskChildCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test"}},
-		{"ffx2_child_ended", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_child_ended", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ChildEndedCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", ChildFlowID: "child_flow_id of test", Ends: 5, Outcome: "outcome of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "child_flow_id of test", "5", "outcome of test"}},
-		{"ffx2_read_results", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_read_results", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReadResultsCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Executions: []enginecore.ExecutionID{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}},
-		{"ffx2_admit", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_admit", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, AdmitCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}, Admissions: []AdmitAdmission{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Complete: true}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Complete: true}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test", "2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "1", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "1"}},
-		{"ffx2_verify_admissions", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_verify_admissions", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, VerifyAdmissionsCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Admissions: []VerifyAdmissionsAdmission{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Stale: true}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Stale: true}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "1", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "1"}},
-		{"ffx2_leased_ahead", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_leased_ahead", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, LeasedAheadCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"worker_instance_id of test"}},
-		{"ffx2_hold_places", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_hold_places", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, HoldPlacesCall{Partition: keyspace.Partition{Family: keyspace.QuotaFamily, Index: 7}, QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, WorkerInstanceID: "worker_instance_id of test", Places: 7, Needed: 7, Seq: 4})
 		},
 			[]string{"ff:quota:{q:7}:quota_policy_id of test"},
 			[]string{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "worker_instance_id of test", "7", "7", "4"}},
-		{"ffx2_quotas", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_quotas", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, QuotasCall{Partition: keyspace.Partition{Family: keyspace.QuotaFamily, Index: 7}, Cursor: "cursor of test"})
 		},
 			[]string{"ff:idx:{q:7}:quota_policies"},
 			[]string{"cursor of test"}},
-		{"ffx2_quota_state", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_quota_state", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, QuotaStateCall{Partition: keyspace.Partition{Family: keyspace.QuotaFamily, Index: 7}, QuotaPolicyID: "quota_policy_id of test"})
 		},
 			[]string{"ff:quota:{q:7}:quota_policy_id of test"},
 			[]string{"quota_policy_id of test"}},
-		{"ffx2_set_quota", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_set_quota", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, SetQuotaCall{Partition: keyspace.Partition{Family: keyspace.QuotaFamily, Index: 7}, QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, Pin: true, Compare: true, OldRate: 9, OldWindowMs: 14, OldCap: 8, OldPinned: true})
 		},
 			[]string{"ff:quota:{q:7}:quota_policy_id of test"},
 			[]string{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "1", "1", "9", "14", "8", "1"}},
-		{"ffx2_exchange", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_exchange", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ExchangeCall{Partition: keyspace.Partition{Family: keyspace.QuotaFamily, Index: 7}, QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, Want: 5, Full: "full of test", Begins: true, WithinMs: 10, Releases: []ExchangeRelease{{Execution: "execution of test", Token: 6, Refund: true, Grant: 6, Needs: "needs of test"}, {Execution: "execution of test", Token: 6, Refund: true, Grant: 6, Needs: "needs of test"}}, Requests: []ExchangeRequest{{Execution: "execution of test", Token: 6, Score: "score of test", Needs: "needs of test", Ready: true, Again: true}, {Execution: "execution of test", Token: 6, Score: "score of test", Needs: "needs of test", Ready: true, Again: true}}})
 		},
 			[]string{"ff:quota:{q:7}:quota_policy_id of test"},
 			[]string{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "5", "full of test", "1", "10", "2", "execution of test", "6", "1", "6", "needs of test", "execution of test", "6", "1", "6", "needs of test", "2", "execution of test", "6", "score of test", "needs of test", "1", "1", "execution of test", "6", "score of test", "needs of test", "1", "1"}},
-		{"ffx2_quota_tick", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_quota_tick", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, QuotaTickCall{Partition: keyspace.Partition{Family: keyspace.QuotaFamily, Index: 7}})
 		},
 			[]string{"ff:idx:{q:7}:quota_policies"},
 			nil},
-		{"ffx2_set_budget_gates", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_set_budget_gates", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, SetBudgetGatesCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Gates: []SetBudgetGatesGate{{BudgetID: "budget_id of test", Gate: 5, Closed: "closed of test", Forget: true}, {BudgetID: "budget_id of test", Gate: 5, Closed: "closed of test", Forget: true}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"2", "budget_id of test", "5", "closed of test", "1", "budget_id of test", "5", "closed of test", "1"}},
-		{"ffx2_note_breach", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_note_breach", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, NoteBreachCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, FlowID: "flow_id of test", BudgetID: "budget_id of test", ID: "id of test", Kind: "kind of test", Node: "node of test", Attempt: 8, Words: "words of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "budget_id of test", "id of test", "kind of test", "node of test", "8", "words of test"}},
-		{"ffx2_verify_budget_use", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_verify_budget_use", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, VerifyBudgetUseCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Leases: []VerifyBudgetUseLease{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Epoch: 6}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Epoch: 6}}, Runs: []VerifyBudgetUseRun{{FlowID: "flow_id of test"}, {FlowID: "flow_id of test"}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "2", "flow_id of test", "flow_id of test"}},
-		{"ffx2_count_usage", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_count_usage", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, CountUsageCall{Partition: keyspace.Partition{Family: keyspace.BudgetFamily, Index: 7}, Sums: []UsageSum{{Partition: 10, BudgetID: "budget_id of test", Dimension: "dimension of test", Amount: 7, Account: "account of test", Serial: 7, Declares: true, Declared: "declared of test", DeclaredAt: 12}, {Partition: 10, BudgetID: "budget_id of test", Dimension: "dimension of test", Amount: 7, Account: "account of test", Serial: 7, Declares: true, Declared: "declared of test", DeclaredAt: 12}}})
 		},
 			[]string{"ff:idx:{b:7}:budget_policies"},
 			[]string{"2", "10", "budget_id of test", "dimension of test", "7", "account of test", "7", "1", "declared of test", "12", "10", "budget_id of test", "dimension of test", "7", "account of test", "7", "1", "declared of test", "12"}},
-		{"ffx2_budget_tick", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_budget_tick", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, BudgetTickCall{Partition: keyspace.Partition{Family: keyspace.BudgetFamily, Index: 7}})
 		},
 			[]string{"ff:idx:{b:7}:budget_policies"},
 			nil},
-		{"ffx2_budget_done", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_budget_done", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, BudgetDoneCall{Partition: keyspace.Partition{Family: keyspace.BudgetFamily, Index: 7}, Done: []BudgetDoneDone{{Text: "text of test", Gate: 5, AgainAt: time.UnixMilli(1795188498438).UTC()}, {Text: "text of test", Gate: 5, AgainAt: time.UnixMilli(1795188498438).UTC()}}, Over: []BudgetDoneOver{{BudgetID: "budget_id of test", Reservation: "reservation of test"}, {BudgetID: "budget_id of test", Reservation: "reservation of test"}}})
 		},
 			[]string{"ff:idx:{b:7}:budget_policies"},
 			[]string{"2", "text of test", "5", "1795188498438", "text of test", "5", "1795188498438", "2", "budget_id of test", "reservation of test", "budget_id of test", "reservation of test"}},
-		{"ffx2_get_budgets", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_get_budgets", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, GetBudgetsCall{Partition: keyspace.Partition{Family: keyspace.BudgetFamily, Index: 7}, BudgetIDs: []enginecore.BudgetID{"budget_ids of test", "budget_ids2 of test"}})
 		},
 			[]string{"ff:idx:{b:7}:budget_policies"},
 			[]string{"budget_ids of test", "budget_ids2 of test"}},
-		{"ffx2_list_budgets", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_list_budgets", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ListBudgetsCall{Partition: keyspace.Partition{Family: keyspace.BudgetFamily, Index: 7}, Cursor: "cursor of test"})
 		},
 			[]string{"ff:idx:{b:7}:budget_policies"},
 			[]string{"cursor of test"}},
-		{"ffx2_remove_budget", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_remove_budget", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, RemoveBudgetCall{Partition: keyspace.Partition{Family: keyspace.BudgetFamily, Index: 7}, BudgetID: "budget_id of test", Over: true})
 		},
 			[]string{"ff:budget:{b:7}:budget_id of test"},
 			[]string{"budget_id of test", "1"}},
-		{"ffx2_use_budget", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_use_budget", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, UseBudgetCall{Partition: keyspace.Partition{Family: keyspace.BudgetFamily, Index: 7}, BudgetID: "budget_id of test", Declares: true, BudgetDeclaration: BudgetDeclaration{Name: "name of test", Key: "key of test", Namespace: "namespace of test", ScopeType: "scope_type of test", ScopeID: "scope_id of test", Effect: "effect of test", Wide: true, Interval: 1500 * time.Millisecond, Declared: "declared of test", DeclaredAt: 12}, Dims: []UseBudgetDim{{Name: "name of test", Hard: 5, Soft: 5}, {Name: "name of test", Hard: 5, Soft: 5}}, Entries: []UseBudgetEntry{{Kind: "kind of test", Dimension: "dimension of test", Amount: 7, ID: "id of test", Lasting: true, Quiet: true, Lease: 1500 * time.Millisecond, FlowID: "flow_id of test", Node: "node of test", Attempt: 8}, {Kind: "kind of test", Dimension: "dimension of test", Amount: 7, ID: "id of test", Lasting: true, Quiet: true, Lease: 1500 * time.Millisecond, FlowID: "flow_id of test", Node: "node of test", Attempt: 8}}})
 		},
 			[]string{"ff:budget:{b:7}:budget_id of test"},
 			[]string{"budget_id of test", "1", "name of test", "key of test", "namespace of test", "scope_type of test", "scope_id of test", "effect of test", "1", "1500", "declared of test", "12", "2", "name of test", "5", "5", "name of test", "5", "5", "2", "kind of test", "dimension of test", "7", "id of test", "1", "1", "1500", "flow_id of test", "node of test", "8", "kind of test", "dimension of test", "7", "id of test", "1", "1", "1500", "flow_id of test", "node of test", "8"}},
-		{"ffx2_set_budget", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_set_budget", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, SetBudgetCall{Partition: keyspace.Partition{Family: keyspace.BudgetFamily, Index: 7}, BudgetID: "budget_id of test", BudgetDeclaration: BudgetDeclaration{Name: "name of test", Key: "key of test", Namespace: "namespace of test", ScopeType: "scope_type of test", ScopeID: "scope_id of test", Effect: "effect of test", Wide: true, Interval: 1500 * time.Millisecond, Declared: "declared of test", DeclaredAt: 12}, OnlyNew: true, Compare: true, OldEffect: "old_effect of test", OldInterval: 1500 * time.Millisecond, OldPinned: true, Dims: []SetBudgetDim{{Name: "name of test", Hard: 5, Soft: 5}, {Name: "name of test", Hard: 5, Soft: 5}}, OldDims: []SetBudgetOldDim{{Name: "name of test", Hard: 5, Soft: 5}, {Name: "name of test", Hard: 5, Soft: 5}}})
 		},
 			[]string{"ff:budget:{b:7}:budget_id of test"},
 			[]string{"budget_id of test", "name of test", "key of test", "namespace of test", "scope_type of test", "scope_id of test", "effect of test", "1", "1500", "declared of test", "12", "1", "1", "old_effect of test", "1500", "1", "2", "name of test", "5", "5", "name of test", "5", "5", "2", "name of test", "5", "5", "name of test", "5", "5"}},
-		{"ffx2_write_schedule", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_write_schedule", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, WriteScheduleCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test", Version: 8, WriteID: "write_id of test", State: []byte("\x00\xff\r\nstate"), DueAt: time.UnixMilli(1795188498438).UTC(), Spec: []byte("\x00\xff\r\nspec"), Plan: "plan of test", Definition: []byte("\x00\xff\r\ndefinition"), Input: []byte("\x00\xff\r\ninput"), DroppedPlans: "dropped_plans of test", Keeper: "keeper of test", History: []string{"history of test", "history2 of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"schedule_id of test", "8", "write_id of test", "\x00\xff\r\nstate", "1795188498438", "\x00\xff\r\nspec", "plan of test", "\x00\xff\r\ndefinition", "\x00\xff\r\ninput", "dropped_plans of test", "keeper of test", "history of test", "history2 of test"}},
-		{"ffx2_read_schedule", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_read_schedule", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReadScheduleCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test", History: 8})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"schedule_id of test", "8"}},
-		{"ffx2_read_schedule_plan", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_read_schedule_plan", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReadSchedulePlanCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test", Plan: "plan of test", WithDefinition: true})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"schedule_id of test", "plan of test", "1"}},
-		{"ffx2_delete_schedule", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_delete_schedule", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, DeleteScheduleCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test", Version: 8, Plans: []string{"plans of test", "plans2 of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"schedule_id of test", "8", "plans of test", "plans2 of test"}},
-		{"ffx2_forget_fires", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_forget_fires", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ForgetFiresCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"schedule_id of test"}},
-		{"ffx2_list_schedules", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_list_schedules", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ListSchedulesCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"cursor of test"}},
-		{"ffx2_read_run_key", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_read_run_key", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReadRunKeyCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, RunKeyID: "run_key_id of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"run_key_id of test"}},
-		{"ffx2_add_api_token", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_add_api_token", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, AddAPITokenCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", TokenName: "token_name of test", About: []byte("\x00\xff\r\nabout")})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "token_name of test", "\x00\xff\r\nabout"}},
-		{"ffx2_list_api_tokens", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_list_api_tokens", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ListAPITokensCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test"}},
-		{"ffx2_remove_api_token", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_remove_api_token", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, RemoveAPITokenCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", TokenName: "token_name of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "token_name of test"}},
-		{"ffx2_add_api_session", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_add_api_session", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, AddAPISessionCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", SessionID: "session_id of test", Owner: "owner of test", About: []byte("\x00\xff\r\nabout"), TTL: 1500 * time.Millisecond})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "session_id of test", "owner of test", "\x00\xff\r\nabout", "1500"}},
-		{"ffx2_read_api_session", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_read_api_session", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReadAPISessionCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", SessionID: "session_id of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "session_id of test"}},
-		{"ffx2_list_api_sessions", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_list_api_sessions", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ListAPISessionsCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", Limit: 6, Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "6", "cursor of test"}},
-		{"ffx2_remove_api_session", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_remove_api_session", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, RemoveAPISessionCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", SessionID: "session_id of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "session_id of test"}},
-		{"ffx2_begin_api_request", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_begin_api_request", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, BeginAPIRequestCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", Owner: "owner of test", RequestKey: "request_key of test", Digest: "digest of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "owner of test", "request_key of test", "digest of test"}},
-		{"ffx2_end_api_request", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_end_api_request", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, EndAPIRequestCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", Owner: "owner of test", RequestKey: "request_key of test", Digest: "digest of test", Stored: "stored of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "owner of test", "request_key of test", "digest of test", "stored of test"}},
-		{"ffx2_audit", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_audit", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, AuditCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", EntryID: "entry_id of test", Actor: "actor of test", Action: "action of test", Name: "name of test", Detail: "detail of test", Failure: "failure of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "entry_id of test", "actor of test", "action of test", "name of test", "detail of test", "failure of test"}},
-		{"ffx2_read_audit", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_read_audit", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReadAuditCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", Limit: 6, After: time.UnixMilli(1795188498438).UTC(), Before: time.UnixMilli(1795188498438).UTC(), Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "6", "1795188498438", "1795188498438", "cursor of test"}},
-		{"ffx2_hold_failure_hook", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_hold_failure_hook", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, HoldFailureHookCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", Hook: "hook of test", Holder: "holder of test", HoldMs: 8, Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "hook of test", "holder of test", "8", "cursor of test"}},
-		{"ffx2_publish_flow", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_publish_flow", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, PublishFlowCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", FlowName: "flow_name of test", GraphHash: "graph_hash of test", Digest: "digest of test", Actor: "actor of test", About: []byte("\x00\xff\r\nabout"), Definition: []byte("\x00\xff\r\ndefinition"), InputSchema: []byte("\x00\xff\r\ninput_schema"), ResultSchema: []byte("\x00\xff\r\nresult_schema")})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "flow_name of test", "graph_hash of test", "digest of test", "actor of test", "\x00\xff\r\nabout", "\x00\xff\r\ndefinition", "\x00\xff\r\ninput_schema", "\x00\xff\r\nresult_schema"}},
-		{"ffx2_read_published", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_read_published", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReadPublishedCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", FlowName: "flow_name of test", KnownDigest: "known_digest of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "flow_name of test", "known_digest of test"}},
-		{"ffx2_list_published", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_list_published", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ListPublishedCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "cursor of test"}},
-		{"ffx2_withdraw_flow", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_withdraw_flow", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, WithdrawFlowCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", FlowName: "flow_name of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "flow_name of test"}},
-		{"ffx2_report_worker", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_report_worker", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReportWorkerCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, TTL: 1500 * time.Millisecond, Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout"), BuildID: "build_id of test", Build: []byte("\x00\xff\r\nbuild"), Started: []byte("\x00\xff\r\nstarted")})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"worker_instance_id of test", "state of test", "5", "1500", "lanes of test", "kinds of test", "\x00\xff\r\nabout", "build_id of test", "\x00\xff\r\nbuild", "\x00\xff\r\nstarted"}},
-		{"ffx2_drain_worker", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_drain_worker", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, DrainWorkerCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", Actor: "actor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"worker_instance_id of test", "actor of test"}},
-		{"ffx2_list_workers", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_list_workers", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ListWorkersCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Cursor: "cursor of test", Gone: true})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"cursor of test", "1"}},
-		{"ffx2_find_workers", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_find_workers", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, FindWorkersCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Queries: []FindWorkersQuery{{LaneID: "lane_id of test", Kind: "kind of test"}, {LaneID: "lane_id of test", Kind: "kind of test"}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"2", "lane_id of test", "kind of test", "lane_id of test", "kind of test"}},
-		{"ffx2_read_builds", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_read_builds", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReadBuildsCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, BuildIDs: []string{"build_ids of test", "build_ids2 of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"build_ids of test", "build_ids2 of test"}},
-		{"ffx2_missing_rights", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_missing_rights", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, MissingRightsCall{Commands: []string{"commands of test", "commands2 of test"}})
 		},
 			nil,
@@ -872,57 +872,57 @@ func goldenCalls() []goldenCall {
 		{"ffx_version", func(k Keys) (string, []string, []string, error) { return Wire(k, VersionCall{}) },
 			nil,
 			nil},
-		{"ffx2_count_members", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_count_members", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, CountMembersCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Limit: 6, MoreThan: 10, Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"6", "10", "cursor of test"}},
-		{"ffx2_reconcile_quotas", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_reconcile_quotas", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReconcileQuotasCall{Partition: keyspace.Partition{Family: keyspace.QuotaFamily, Index: 7}, Limit: 6, Cursor: "cursor of test"})
 		},
 			[]string{"ff:idx:{q:7}:quota_policies"},
 			[]string{"6", "cursor of test"}},
-		{"ffx2_drop_admissions", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_drop_admissions", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, DropAdmissionsCall{Partition: keyspace.Partition{Family: keyspace.QuotaFamily, Index: 7}, Admissions: []DropAdmissionsAdmission{{QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", AdmittedAt: "admitted_at of test", Guarded: true}, {QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", AdmittedAt: "admitted_at of test", Guarded: true}}})
 		},
 			[]string{"ff:idx:{q:7}:quota_policies"},
 			[]string{"2", "quota_policy_id of test", "execution of test", "admitted_at of test", "1", "quota_policy_id of test", "execution of test", "admitted_at of test", "1"}},
-		{"ffx2_reconcile_budgets", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_reconcile_budgets", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReconcileBudgetsCall{Partition: keyspace.Partition{Family: keyspace.BudgetFamily, Index: 7}, Limit: 6, Cursor: "cursor of test"})
 		},
 			[]string{"ff:idx:{b:7}:budget_policies"},
 			[]string{"6", "cursor of test"}},
-		{"ffx2_reconcile", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_reconcile", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReconcileCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Limit: 6, Cursor: "cursor of test", Lanes: []ReconcileLane{{LaneID: "lane_id of test"}, {LaneID: "lane_id of test"}}, Workers: []ReconcileWorker{{WorkerInstanceID: "worker_instance_id of test"}, {WorkerInstanceID: "worker_instance_id of test"}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"6", "cursor of test", "2", "lane_id of test", "lane_id of test", "2", "worker_instance_id of test", "worker_instance_id of test"}},
-		{"ffx2_reconcile_edges", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_reconcile_edges", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReconcileEdgesCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Limit: 6, Cursor: "cursor of test", Lanes: []enginecore.LaneID{"lanes of test", "lanes2 of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"6", "cursor of test", "lanes of test", "lanes2 of test"}},
-		{"ffx2_check_keys", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_check_keys", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, CheckKeysCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Limit: 6, Found: []CheckKeysFound{{Kind: "kind of test", Name: "name of test", Cursor: "cursor of test"}, {Kind: "kind of test", Name: "name of test", Cursor: "cursor of test"}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"6", "2", "kind of test", "name of test", "cursor of test", "kind of test", "name of test", "cursor of test"}},
-		{"ffx2_reconcile_siblings", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_reconcile_siblings", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReconcileSiblingsCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Limit: 6, Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"6", "cursor of test"}},
-		{"ffx2_tick", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_tick", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, TickCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Limit: 6, Lanes: []enginecore.LaneID{"lanes of test", "lanes2 of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"6", "lanes of test", "lanes2 of test"}},
-		{"ffx2_keep", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_keep", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, KeepCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Limit: 6, Task: "task of test", SiblingNamespace: "sibling_namespace of test", SiblingTag: "sibling_tag of test", SiblingTagValue: "sibling_tag_value of test", Quiet: true, Keeper: "keeper of test", TakesOver: true, Lanes: []enginecore.LaneID{"lanes of test", "lanes2 of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"6", "task of test", "sibling_namespace of test", "sibling_tag of test", "sibling_tag_value of test", "1", "keeper of test", "1", "lanes of test", "lanes2 of test"}},
-		{"ffx2_end_leases", func(k Keys) (string, []string, []string, error) {
+		{"ffx3_end_leases", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, EndLeasesCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
@@ -1281,563 +1281,563 @@ func goldenReplies() []goldenReply {
 				return decodeReply(UnblockExecutionCall{}.info(), m, UnblockExecutionCall{}.decode)
 			},
 			UnblockExecutionReply{Status: StatusOK, Outcome: "outcome of test"}},
-		{"ffx2_read_graph OK", []any{1, "OK", []any{[]any{"name of test", "kind of test", "\x00\xff\r\npolicy", "\x00\xff\r\ntags", "limits of test"}, []any{"name of test", "kind of test", "\x00\xff\r\npolicy", "\x00\xff\r\ntags", "limits of test"}}, "budgets of test"},
+		{"ffx3_read_graph OK", []any{1, "OK", []any{[]any{"name of test", "kind of test", "\x00\xff\r\npolicy", "\x00\xff\r\ntags", "limits of test"}, []any{"name of test", "kind of test", "\x00\xff\r\npolicy", "\x00\xff\r\ntags", "limits of test"}}, "budgets of test"},
 			func(m message) (any, error) { return decodeReply(ReadGraphCall{}.info(), m, ReadGraphCall{}.decode) },
 			ReadGraphReply{Status: StatusOK, Nodes: []GraphNode{{Name: "name of test", Kind: "kind of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), Limits: "limits of test"}, {Name: "name of test", Kind: "kind of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), Limits: "limits of test"}}, Budgets: "budgets of test"}},
-		{"ffx2_put_graph OK", []any{1, "OK"},
+		{"ffx3_put_graph OK", []any{1, "OK"},
 			func(m message) (any, error) { return decodeReply(PutGraphCall{}.info(), m, PutGraphCall{}.decode) },
 			PutGraphReply{Status: StatusOK}},
-		{"ffx2_find_node OK", []any{1, "OK", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"},
+		{"ffx3_find_node OK", []any{1, "OK", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"},
 			func(m message) (any, error) { return decodeReply(FindNodeCall{}.info(), m, FindNodeCall{}.decode) },
 			FindNodeReply{Status: StatusOK, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}},
-		{"ffx2_submit OK", []any{1, "OK", []any{[]any{"code of test", "what of test", "stored of test", "given of test"}, []any{"code of test", "what of test", "stored of test", "given of test"}}, "1", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}, "10", []any{[]any{"code of test", "outcome of test", "signal_id of test", "first_outcome of test", "1", "answer_schema of test", "detail of test"}, []any{"code of test", "outcome of test", "signal_id of test", "first_outcome of test", "1", "answer_schema of test", "detail of test"}}},
+		{"ffx3_submit OK", []any{1, "OK", []any{[]any{"code of test", "what of test", "stored of test", "given of test"}, []any{"code of test", "what of test", "stored of test", "given of test"}}, "1", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}, "10", []any{[]any{"code of test", "outcome of test", "signal_id of test", "first_outcome of test", "1", "answer_schema of test", "detail of test"}, []any{"code of test", "outcome of test", "signal_id of test", "first_outcome of test", "1", "answer_schema of test", "detail of test"}}},
 			func(m message) (any, error) { return decodeReply(SubmitCall{}.info(), m, SubmitCall{}.decode) },
 			SubmitReply{Status: StatusOK, Outcomes: []SubmissionOutcome{{Code: "code of test", What: "what of test", Stored: "stored of test", Given: "given of test"}, {Code: "code of test", What: "what of test", Stored: "stored of test", Given: "given of test"}}, More: true, Executions: []ClaimedExecution{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", RunID: "run_id of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), TraceContext: "trace_context of test", Graph: "graph of test", FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, Admission: "admission of test", Budgets: "budgets of test", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseEpoch: 12, RetryCount: 12, Policy: []byte("\x00\xff\r\npolicy"), Payload: []byte("\x00\xff\r\npayload"), JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Tags: []byte("\x00\xff\r\ntags")}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", RunID: "run_id of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), TraceContext: "trace_context of test", Graph: "graph of test", FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, Admission: "admission of test", Budgets: "budgets of test", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseEpoch: 12, RetryCount: 12, Policy: []byte("\x00\xff\r\npolicy"), Payload: []byte("\x00\xff\r\npayload"), JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Tags: []byte("\x00\xff\r\ntags")}}, Candidates: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}, Remaining: 10, Signals: []SentSignal{{Code: "code of test", Outcome: "outcome of test", SignalID: "signal_id of test", FirstOutcome: "first_outcome of test", Matched: true, AnswerSchema: "answer_schema of test", Detail: "detail of test"}, {Code: "code of test", Outcome: "outcome of test", SignalID: "signal_id of test", FirstOutcome: "first_outcome of test", Matched: true, AnswerSchema: "answer_schema of test", Detail: "detail of test"}}}},
-		{"ffx2_claim_granted OK", []any{1, "OK", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}}},
+		{"ffx3_claim_granted OK", []any{1, "OK", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}}},
 			func(m message) (any, error) {
 				return decodeReply(ClaimGrantedCall{}.info(), m, ClaimGrantedCall{}.decode)
 			},
 			ClaimGrantedReply{Status: StatusOK, Executions: []ClaimedExecution{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", RunID: "run_id of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), TraceContext: "trace_context of test", Graph: "graph of test", FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, Admission: "admission of test", Budgets: "budgets of test", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseEpoch: 12, RetryCount: 12, Policy: []byte("\x00\xff\r\npolicy"), Payload: []byte("\x00\xff\r\npayload"), JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Tags: []byte("\x00\xff\r\ntags")}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", RunID: "run_id of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), TraceContext: "trace_context of test", Graph: "graph of test", FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, Admission: "admission of test", Budgets: "budgets of test", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseEpoch: 12, RetryCount: 12, Policy: []byte("\x00\xff\r\npolicy"), Payload: []byte("\x00\xff\r\npayload"), JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Tags: []byte("\x00\xff\r\ntags")}}}},
-		{"ffx2_set_priority OK", []any{1, "OK", "8", "next_cursor of test", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}, []any{[]any{"flow_id of test"}, []any{"flow_id of test"}}},
+		{"ffx3_set_priority OK", []any{1, "OK", "8", "next_cursor of test", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}, []any{[]any{"flow_id of test"}, []any{"flow_id of test"}}},
 			func(m message) (any, error) {
 				return decodeReply(SetPriorityCall{}.info(), m, SetPriorityCall{}.decode)
 			},
 			SetPriorityReply{Status: StatusOK, Changed: 8, NextCursor: "next_cursor of test", Candidates: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}, Children: []ChildRun{{FlowID: "flow_id of test"}, {FlowID: "flow_id of test"}}}},
-		{"ffx2_claim OK", []any{1, "OK", "10", "1", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
+		{"ffx3_claim OK", []any{1, "OK", "10", "1", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
 			func(m message) (any, error) { return decodeReply(ClaimCall{}.info(), m, ClaimCall{}.decode) },
 			ClaimReply{Status: StatusOK, Remaining: 10, Suspect: true, Executions: []ClaimedExecution{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", RunID: "run_id of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), TraceContext: "trace_context of test", Graph: "graph of test", FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, Admission: "admission of test", Budgets: "budgets of test", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseEpoch: 12, RetryCount: 12, Policy: []byte("\x00\xff\r\npolicy"), Payload: []byte("\x00\xff\r\npayload"), JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Tags: []byte("\x00\xff\r\ntags")}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", RunID: "run_id of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), TraceContext: "trace_context of test", Graph: "graph of test", FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, Admission: "admission of test", Budgets: "budgets of test", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseEpoch: 12, RetryCount: 12, Policy: []byte("\x00\xff\r\npolicy"), Payload: []byte("\x00\xff\r\npayload"), JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Tags: []byte("\x00\xff\r\ntags")}}, Candidates: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}}},
-		{"ffx2_grant_next OK", []any{1, "OK", "execution_id of test", "1", "1"},
+		{"ffx3_grant_next OK", []any{1, "OK", "execution_id of test", "1", "1"},
 			func(m message) (any, error) { return decodeReply(GrantNextCall{}.info(), m, GrantNextCall{}.decode) },
 			GrantNextReply{Status: StatusOK, ExecutionID: "execution_id of test", Granted: true, Reclaim: true}},
-		{"ffx2_pause OK", []any{1, "OK"},
+		{"ffx3_pause OK", []any{1, "OK"},
 			func(m message) (any, error) { return decodeReply(PauseCall{}.info(), m, PauseCall{}.decode) },
 			PauseReply{Status: StatusOK}},
-		{"ffx2_pause ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED"},
+		{"ffx3_pause ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED"},
 			func(m message) (any, error) { return decodeReply(PauseCall{}.info(), m, PauseCall{}.decode) },
 			PauseReply{Status: StatusAlreadySatisfied}},
-		{"ffx2_resume OK", []any{1, "OK", "9", "next_cursor of test"},
+		{"ffx3_resume OK", []any{1, "OK", "9", "next_cursor of test"},
 			func(m message) (any, error) { return decodeReply(ResumeCall{}.info(), m, ResumeCall{}.decode) },
 			ResumeReply{Status: StatusOK, Released: 9, NextCursor: "next_cursor of test"}},
-		{"ffx2_pause_flow OK", []any{1, "OK"},
+		{"ffx3_pause_flow OK", []any{1, "OK"},
 			func(m message) (any, error) { return decodeReply(PauseFlowCall{}.info(), m, PauseFlowCall{}.decode) },
 			PauseFlowReply{Status: StatusOK}},
-		{"ffx2_pause_flow ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED"},
+		{"ffx3_pause_flow ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED"},
 			func(m message) (any, error) { return decodeReply(PauseFlowCall{}.info(), m, PauseFlowCall{}.decode) },
 			PauseFlowReply{Status: StatusAlreadySatisfied}},
-		{"ffx2_resume_flow OK", []any{1, "OK", "9", "next_cursor of test"},
+		{"ffx3_resume_flow OK", []any{1, "OK", "9", "next_cursor of test"},
 			func(m message) (any, error) { return decodeReply(ResumeFlowCall{}.info(), m, ResumeFlowCall{}.decode) },
 			ResumeFlowReply{Status: StatusOK, Released: 9, NextCursor: "next_cursor of test"}},
-		{"ffx2_lanes OK", []any{1, "OK", []any{[]any{"lane_id of test", "paused of test", "9", "8", "7", "10", "21", "15", "14", "14", "17", "1795188498438"}, []any{"lane_id of test", "paused of test", "9", "8", "7", "10", "21", "15", "14", "14", "17", "1795188498438"}}},
+		{"ffx3_lanes OK", []any{1, "OK", []any{[]any{"lane_id of test", "paused of test", "9", "8", "7", "10", "21", "15", "14", "14", "17", "1795188498438"}, []any{"lane_id of test", "paused of test", "9", "8", "7", "10", "21", "15", "14", "14", "17", "1795188498438"}}},
 			func(m message) (any, error) { return decodeReply(LanesCall{}.info(), m, LanesCall{}.decode) },
 			LanesReply{Status: StatusOK, Lanes: []LaneState{{LaneID: "lane_id of test", Paused: "paused of test", Eligible: 9, Delayed: 8, Active: 7, Suspended: 10, BlockedDependencies: 21, BlockedBudget: 15, BlockedQuota: 14, BlockedRoute: 14, BlockedOperator: 17, OldestEligibleAt: time.UnixMilli(1795188498438).UTC()}, {LaneID: "lane_id of test", Paused: "paused of test", Eligible: 9, Delayed: 8, Active: 7, Suspended: 10, BlockedDependencies: 21, BlockedBudget: 15, BlockedQuota: 14, BlockedRoute: 14, BlockedOperator: 17, OldestEligibleAt: time.UnixMilli(1795188498438).UTC()}}}},
-		{"ffx2_pauses OK", []any{1, "OK", []any{[]any{"subject of test", "name of test", "text of test"}, []any{"subject of test", "name of test", "text of test"}}},
+		{"ffx3_pauses OK", []any{1, "OK", []any{[]any{"subject of test", "name of test", "text of test"}, []any{"subject of test", "name of test", "text of test"}}},
 			func(m message) (any, error) { return decodeReply(PausesCall{}.info(), m, PausesCall{}.decode) },
 			PausesReply{Status: StatusOK, Pauses: []Pause{{Subject: "subject of test", Name: "name of test", Text: "text of test"}, {Subject: "subject of test", Name: "name of test", Text: "text of test"}}}},
-		{"ffx2_renew OK", []any{1, "OK", "1795188498438", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "code of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "code of test"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test"}}},
+		{"ffx3_renew OK", []any{1, "OK", "1795188498438", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "code of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "code of test"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test"}}},
 			func(m message) (any, error) { return decodeReply(RenewCall{}.info(), m, RenewCall{}.decode) },
 			RenewReply{Status: StatusOK, ExpiresAt: time.UnixMilli(1795188498438).UTC(), Lost: []LostLease{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Code: "code of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Code: "code of test"}}, Orphans: []HeldLease{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test"}}}},
-		{"ffx2_announce OK", []any{1, "OK", "9", "next_cursor of test"},
+		{"ffx3_announce OK", []any{1, "OK", "9", "next_cursor of test"},
 			func(m message) (any, error) { return decodeReply(AnnounceCall{}.info(), m, AnnounceCall{}.decode) },
 			AnnounceReply{Status: StatusOK, Released: 9, NextCursor: "next_cursor of test"}},
-		{"ffx2_complete OK", []any{1, "OK", "1", "10", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
+		{"ffx3_complete OK", []any{1, "OK", "1", "10", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
 			func(m message) (any, error) { return decodeReply(CompleteCall{}.info(), m, CompleteCall{}.decode) },
 			CompleteReply{Status: StatusOK, More: true, Remaining: 10, Executions: []ClaimedExecution{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", RunID: "run_id of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), TraceContext: "trace_context of test", Graph: "graph of test", FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, Admission: "admission of test", Budgets: "budgets of test", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseEpoch: 12, RetryCount: 12, Policy: []byte("\x00\xff\r\npolicy"), Payload: []byte("\x00\xff\r\npayload"), JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Tags: []byte("\x00\xff\r\ntags")}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", RunID: "run_id of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), TraceContext: "trace_context of test", Graph: "graph of test", FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, Admission: "admission of test", Budgets: "budgets of test", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseEpoch: 12, RetryCount: 12, Policy: []byte("\x00\xff\r\npolicy"), Payload: []byte("\x00\xff\r\npayload"), JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Tags: []byte("\x00\xff\r\ntags")}}, Candidates: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}}},
-		{"ffx2_complete ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "1", "10", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
+		{"ffx3_complete ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "1", "10", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
 			func(m message) (any, error) { return decodeReply(CompleteCall{}.info(), m, CompleteCall{}.decode) },
 			CompleteReply{Status: StatusAlreadySatisfied, More: true, Remaining: 10, Executions: []ClaimedExecution{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", RunID: "run_id of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), TraceContext: "trace_context of test", Graph: "graph of test", FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, Admission: "admission of test", Budgets: "budgets of test", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseEpoch: 12, RetryCount: 12, Policy: []byte("\x00\xff\r\npolicy"), Payload: []byte("\x00\xff\r\npayload"), JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Tags: []byte("\x00\xff\r\ntags")}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", RunID: "run_id of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), TraceContext: "trace_context of test", Graph: "graph of test", FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, Admission: "admission of test", Budgets: "budgets of test", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseEpoch: 12, RetryCount: 12, Policy: []byte("\x00\xff\r\npolicy"), Payload: []byte("\x00\xff\r\npayload"), JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Tags: []byte("\x00\xff\r\ntags")}}, Candidates: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}}},
-		{"ffx2_continue_as_new OK", []any{1, "OK", "10", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
+		{"ffx3_continue_as_new OK", []any{1, "OK", "10", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
 			func(m message) (any, error) {
 				return decodeReply(ContinueAsNewCall{}.info(), m, ContinueAsNewCall{}.decode)
 			},
 			ContinueAsNewReply{Status: StatusOK, Remaining: 10, Executions: []ClaimedExecution{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", RunID: "run_id of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), TraceContext: "trace_context of test", Graph: "graph of test", FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, Admission: "admission of test", Budgets: "budgets of test", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseEpoch: 12, RetryCount: 12, Policy: []byte("\x00\xff\r\npolicy"), Payload: []byte("\x00\xff\r\npayload"), JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Tags: []byte("\x00\xff\r\ntags")}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", RunID: "run_id of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), TraceContext: "trace_context of test", Graph: "graph of test", FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, Admission: "admission of test", Budgets: "budgets of test", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseEpoch: 12, RetryCount: 12, Policy: []byte("\x00\xff\r\npolicy"), Payload: []byte("\x00\xff\r\npayload"), JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Tags: []byte("\x00\xff\r\ntags")}}, Candidates: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}}},
-		{"ffx2_end_stopped OK", []any{1, "OK", "1"},
+		{"ffx3_end_stopped OK", []any{1, "OK", "1"},
 			func(m message) (any, error) { return decodeReply(EndStoppedCall{}.info(), m, EndStoppedCall{}.decode) },
 			EndStoppedReply{Status: StatusOK, More: true}},
-		{"ffx2_fail OK", []any{1, "OK", "outcome of test", "1795188498438", "1"},
+		{"ffx3_fail OK", []any{1, "OK", "outcome of test", "1795188498438", "1"},
 			func(m message) (any, error) { return decodeReply(FailCall{}.info(), m, FailCall{}.decode) },
 			FailReply{Status: StatusOK, Outcome: "outcome of test", DueAt: time.UnixMilli(1795188498438).UTC(), More: true}},
-		{"ffx2_fail ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "outcome of test", "1795188498438", "1"},
+		{"ffx3_fail ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "outcome of test", "1795188498438", "1"},
 			func(m message) (any, error) { return decodeReply(FailCall{}.info(), m, FailCall{}.decode) },
 			FailReply{Status: StatusAlreadySatisfied, Outcome: "outcome of test", DueAt: time.UnixMilli(1795188498438).UTC(), More: true}},
-		{"ffx2_release OK", []any{1, "OK"},
+		{"ffx3_release OK", []any{1, "OK"},
 			func(m message) (any, error) { return decodeReply(ReleaseCall{}.info(), m, ReleaseCall{}.decode) },
 			ReleaseReply{Status: StatusOK}},
-		{"ffx2_release ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED"},
+		{"ffx3_release ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED"},
 			func(m message) (any, error) { return decodeReply(ReleaseCall{}.info(), m, ReleaseCall{}.decode) },
 			ReleaseReply{Status: StatusAlreadySatisfied}},
-		{"ffx2_skip OK", []any{1, "OK", "10", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
+		{"ffx3_skip OK", []any{1, "OK", "10", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
 			func(m message) (any, error) { return decodeReply(SkipCall{}.info(), m, SkipCall{}.decode) },
 			SkipReply{Status: StatusOK, Remaining: 10, Executions: []ClaimedExecution{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", RunID: "run_id of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), TraceContext: "trace_context of test", Graph: "graph of test", FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, Admission: "admission of test", Budgets: "budgets of test", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseEpoch: 12, RetryCount: 12, Policy: []byte("\x00\xff\r\npolicy"), Payload: []byte("\x00\xff\r\npayload"), JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Tags: []byte("\x00\xff\r\ntags")}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", RunID: "run_id of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), TraceContext: "trace_context of test", Graph: "graph of test", FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, Admission: "admission of test", Budgets: "budgets of test", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseEpoch: 12, RetryCount: 12, Policy: []byte("\x00\xff\r\npolicy"), Payload: []byte("\x00\xff\r\npayload"), JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Tags: []byte("\x00\xff\r\ntags")}}, Candidates: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}}},
-		{"ffx2_work OK", []any{1, "OK", "1", "10", "outcomes of test", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}, "counted of test"},
+		{"ffx3_work OK", []any{1, "OK", "1", "10", "outcomes of test", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}, "counted of test"},
 			func(m message) (any, error) { return decodeReply(WorkCall{}.info(), m, WorkCall{}.decode) },
 			WorkReply{Status: StatusOK, More: true, Remaining: 10, Outcomes: "outcomes of test", Executions: []ClaimedExecution{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", RunID: "run_id of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), TraceContext: "trace_context of test", Graph: "graph of test", FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, Admission: "admission of test", Budgets: "budgets of test", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseEpoch: 12, RetryCount: 12, Policy: []byte("\x00\xff\r\npolicy"), Payload: []byte("\x00\xff\r\npayload"), JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Tags: []byte("\x00\xff\r\ntags")}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", RunID: "run_id of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), TraceContext: "trace_context of test", Graph: "graph of test", FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, Admission: "admission of test", Budgets: "budgets of test", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseEpoch: 12, RetryCount: 12, Policy: []byte("\x00\xff\r\npolicy"), Payload: []byte("\x00\xff\r\npayload"), JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Tags: []byte("\x00\xff\r\ntags")}}, Candidates: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}, Counted: "counted of test"}},
-		{"ffx2_suspend OK", []any{1, "OK", "10", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}}, "\x00\xff\r\nresult", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
+		{"ffx3_suspend OK", []any{1, "OK", "10", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}}, "\x00\xff\r\nresult", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
 			func(m message) (any, error) { return decodeReply(SuspendCall{}.info(), m, SuspendCall{}.decode) },
 			SuspendReply{Status: StatusOK, Remaining: 10, Executions: []ClaimedExecution{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", RunID: "run_id of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), TraceContext: "trace_context of test", Graph: "graph of test", FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, Admission: "admission of test", Budgets: "budgets of test", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseEpoch: 12, RetryCount: 12, Policy: []byte("\x00\xff\r\npolicy"), Payload: []byte("\x00\xff\r\npayload"), JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Tags: []byte("\x00\xff\r\ntags")}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", RunID: "run_id of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), TraceContext: "trace_context of test", Graph: "graph of test", FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, Admission: "admission of test", Budgets: "budgets of test", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseEpoch: 12, RetryCount: 12, Policy: []byte("\x00\xff\r\npolicy"), Payload: []byte("\x00\xff\r\npayload"), JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Tags: []byte("\x00\xff\r\ntags")}}, Result: []byte("\x00\xff\r\nresult"), Candidates: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}}},
-		{"ffx2_suspend ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "10", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}}, "\x00\xff\r\nresult"},
+		{"ffx3_suspend ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "10", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}}, "\x00\xff\r\nresult"},
 			func(m message) (any, error) { return decodeReply(SuspendCall{}.info(), m, SuspendCall{}.decode) },
 			SuspendReply{Status: StatusAlreadySatisfied, Remaining: 10, Executions: []ClaimedExecution{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", RunID: "run_id of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), TraceContext: "trace_context of test", Graph: "graph of test", FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, Admission: "admission of test", Budgets: "budgets of test", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseEpoch: 12, RetryCount: 12, Policy: []byte("\x00\xff\r\npolicy"), Payload: []byte("\x00\xff\r\npayload"), JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Tags: []byte("\x00\xff\r\ntags")}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", RunID: "run_id of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), TraceContext: "trace_context of test", Graph: "graph of test", FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, Admission: "admission of test", Budgets: "budgets of test", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseEpoch: 12, RetryCount: 12, Policy: []byte("\x00\xff\r\npolicy"), Payload: []byte("\x00\xff\r\npayload"), JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Tags: []byte("\x00\xff\r\ntags")}}, Result: []byte("\x00\xff\r\nresult")}},
-		{"ffx2_record_step OK", []any{1, "OK", "\x00\xff\r\nvalue"},
+		{"ffx3_record_step OK", []any{1, "OK", "\x00\xff\r\nvalue"},
 			func(m message) (any, error) { return decodeReply(RecordStepCall{}.info(), m, RecordStepCall{}.decode) },
 			RecordStepReply{Status: StatusOK, Value: []byte("\x00\xff\r\nvalue")}},
-		{"ffx2_record_step ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "\x00\xff\r\nvalue"},
+		{"ffx3_record_step ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "\x00\xff\r\nvalue"},
 			func(m message) (any, error) { return decodeReply(RecordStepCall{}.info(), m, RecordStepCall{}.decode) },
 			RecordStepReply{Status: StatusAlreadySatisfied, Value: []byte("\x00\xff\r\nvalue")}},
-		{"ffx2_open_waitpoint OK", []any{1, "OK", "waitpoint_id of test", "waitpoint_token of test"},
+		{"ffx3_open_waitpoint OK", []any{1, "OK", "waitpoint_id of test", "waitpoint_token of test"},
 			func(m message) (any, error) {
 				return decodeReply(OpenWaitpointCall{}.info(), m, OpenWaitpointCall{}.decode)
 			},
 			OpenWaitpointReply{Status: StatusOK, WaitpointID: "waitpoint_id of test", WaitpointToken: "waitpoint_token of test"}},
-		{"ffx2_open_waitpoint ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "waitpoint_id of test", "waitpoint_token of test"},
+		{"ffx3_open_waitpoint ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "waitpoint_id of test", "waitpoint_token of test"},
 			func(m message) (any, error) {
 				return decodeReply(OpenWaitpointCall{}.info(), m, OpenWaitpointCall{}.decode)
 			},
 			OpenWaitpointReply{Status: StatusAlreadySatisfied, WaitpointID: "waitpoint_id of test", WaitpointToken: "waitpoint_token of test"}},
-		{"ffx2_read_journal OK", []any{1, "OK", "next_cursor of test", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}},
+		{"ffx3_read_journal OK", []any{1, "OK", "next_cursor of test", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}},
 			func(m message) (any, error) {
 				return decodeReply(ReadJournalCall{}.info(), m, ReadJournalCall{}.decode)
 			},
 			ReadJournalReply{Status: StatusOK, NextCursor: "next_cursor of test", Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}}},
-		{"ffx2_signal_node OK", []any{1, "OK", "outcome of test", "signal_id of test", "first_outcome of test", "1", "answer_schema of test"},
+		{"ffx3_signal_node OK", []any{1, "OK", "outcome of test", "signal_id of test", "first_outcome of test", "1", "answer_schema of test"},
 			func(m message) (any, error) { return decodeReply(SignalNodeCall{}.info(), m, SignalNodeCall{}.decode) },
 			SignalNodeReply{Status: StatusOK, Outcome: "outcome of test", SignalID: "signal_id of test", FirstOutcome: "first_outcome of test", Matched: true, AnswerSchema: "answer_schema of test"}},
-		{"ffx2_move_timer OK", []any{1, "OK", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "1795188498438", "1"},
+		{"ffx3_move_timer OK", []any{1, "OK", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "1795188498438", "1"},
 			func(m message) (any, error) { return decodeReply(MoveTimerCall{}.info(), m, MoveTimerCall{}.decode) },
 			MoveTimerReply{Status: StatusOK, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", MovedFrom: time.UnixMilli(1795188498438).UTC(), More: true}},
-		{"ffx2_signal OK", []any{1, "OK", "outcome of test", "signal_id of test", "first_outcome of test", "1", "answer_schema of test"},
+		{"ffx3_signal OK", []any{1, "OK", "outcome of test", "signal_id of test", "first_outcome of test", "1", "answer_schema of test"},
 			func(m message) (any, error) { return decodeReply(SignalCall{}.info(), m, SignalCall{}.decode) },
 			SignalReply{Status: StatusOK, Outcome: "outcome of test", SignalID: "signal_id of test", FirstOutcome: "first_outcome of test", Matched: true, AnswerSchema: "answer_schema of test"}},
-		{"ffx2_end_wait OK", []any{1, "OK", "public_state of test", "1", "answer_schema of test"},
+		{"ffx3_end_wait OK", []any{1, "OK", "public_state of test", "1", "answer_schema of test"},
 			func(m message) (any, error) { return decodeReply(EndWaitCall{}.info(), m, EndWaitCall{}.decode) },
 			EndWaitReply{Status: StatusOK, PublicState: "public_state of test", More: true, AnswerSchema: "answer_schema of test"}},
-		{"ffx2_end_wait ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "public_state of test", "1"},
+		{"ffx3_end_wait ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "public_state of test", "1"},
 			func(m message) (any, error) { return decodeReply(EndWaitCall{}.info(), m, EndWaitCall{}.decode) },
 			EndWaitReply{Status: StatusAlreadySatisfied, PublicState: "public_state of test", More: true}},
-		{"ffx2_list_waitpoints OK", []any{1, "OK", "next_cursor of test", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "step of test", "waitpoint_id of test", "waitpoint_key of test", "state of test", "1795188498438", "1795188498438", "1795188498438", "timeout_behavior of test", "1", []any{"signals of test", "signals of test"}, "match_mode of test", "7", "9", "1", "1795188498438", "close_reason of test", "waitpoint_token of test", "\x00\xff\r\nabout", "1"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "step of test", "waitpoint_id of test", "waitpoint_key of test", "state of test", "1795188498438", "1795188498438", "1795188498438", "timeout_behavior of test", "1", []any{"signals of test", "signals of test"}, "match_mode of test", "7", "9", "1", "1795188498438", "close_reason of test", "waitpoint_token of test", "\x00\xff\r\nabout", "1"}}, []any{"children of test", "children of test"}},
+		{"ffx3_list_waitpoints OK", []any{1, "OK", "next_cursor of test", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "step of test", "waitpoint_id of test", "waitpoint_key of test", "state of test", "1795188498438", "1795188498438", "1795188498438", "timeout_behavior of test", "1", []any{"signals of test", "signals of test"}, "match_mode of test", "7", "9", "1", "1795188498438", "close_reason of test", "waitpoint_token of test", "\x00\xff\r\nabout", "1"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "step of test", "waitpoint_id of test", "waitpoint_key of test", "state of test", "1795188498438", "1795188498438", "1795188498438", "timeout_behavior of test", "1", []any{"signals of test", "signals of test"}, "match_mode of test", "7", "9", "1", "1795188498438", "close_reason of test", "waitpoint_token of test", "\x00\xff\r\nabout", "1"}}, []any{"children of test", "children of test"}},
 			func(m message) (any, error) {
 				return decodeReply(ListWaitpointsCall{}.info(), m, ListWaitpointsCall{}.decode)
 			},
 			ListWaitpointsReply{Status: StatusOK, NextCursor: "next_cursor of test", Waitpoints: []ListedWaitpoint{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Step: "step of test", WaitpointID: "waitpoint_id of test", WaitpointKey: "waitpoint_key of test", State: "state of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ActivatedAt: time.UnixMilli(1795188498438).UTC(), TimeoutAt: time.UnixMilli(1795188498438).UTC(), TimeoutBehavior: "timeout_behavior of test", Escalated: true, Signals: []string{"signals of test", "signals of test"}, MatchMode: "match_mode of test", Needed: 7, Received: 9, Distinct: true, ClosedAt: time.UnixMilli(1795188498438).UTC(), CloseReason: "close_reason of test", WaitpointToken: "waitpoint_token of test", About: []byte("\x00\xff\r\nabout"), Timer: true}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Step: "step of test", WaitpointID: "waitpoint_id of test", WaitpointKey: "waitpoint_key of test", State: "state of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ActivatedAt: time.UnixMilli(1795188498438).UTC(), TimeoutAt: time.UnixMilli(1795188498438).UTC(), TimeoutBehavior: "timeout_behavior of test", Escalated: true, Signals: []string{"signals of test", "signals of test"}, MatchMode: "match_mode of test", Needed: 7, Received: 9, Distinct: true, ClosedAt: time.UnixMilli(1795188498438).UTC(), CloseReason: "close_reason of test", WaitpointToken: "waitpoint_token of test", About: []byte("\x00\xff\r\nabout"), Timer: true}}, Children: []enginecore.FlowID{"children of test", "children of test"}}},
-		{"ffx2_list_waits OK", []any{1, "OK", "1", []any{[]any{"flow_id of test", "flow_name of test", "run_id of test", "1795188498438", []any{"name", "\x00value"}}, []any{"flow_id of test", "flow_name of test", "run_id of test", "1795188498438", []any{"name", "\x00value"}}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "step of test", "waitpoint_id of test", "waitpoint_key of test", "state of test", "1795188498438", "1795188498438", "1795188498438", "timeout_behavior of test", "1", []any{"signals of test", "signals of test"}, "match_mode of test", "7", "9", "1", "1795188498438", "close_reason of test", "waitpoint_token of test", "\x00\xff\r\nabout", "1"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "step of test", "waitpoint_id of test", "waitpoint_key of test", "state of test", "1795188498438", "1795188498438", "1795188498438", "timeout_behavior of test", "1", []any{"signals of test", "signals of test"}, "match_mode of test", "7", "9", "1", "1795188498438", "close_reason of test", "waitpoint_token of test", "\x00\xff\r\nabout", "1"}}, "1795188498438", "next_id of test"},
+		{"ffx3_list_waits OK", []any{1, "OK", "1", []any{[]any{"flow_id of test", "flow_name of test", "run_id of test", "1795188498438", []any{"name", "\x00value"}}, []any{"flow_id of test", "flow_name of test", "run_id of test", "1795188498438", []any{"name", "\x00value"}}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "step of test", "waitpoint_id of test", "waitpoint_key of test", "state of test", "1795188498438", "1795188498438", "1795188498438", "timeout_behavior of test", "1", []any{"signals of test", "signals of test"}, "match_mode of test", "7", "9", "1", "1795188498438", "close_reason of test", "waitpoint_token of test", "\x00\xff\r\nabout", "1"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "step of test", "waitpoint_id of test", "waitpoint_key of test", "state of test", "1795188498438", "1795188498438", "1795188498438", "timeout_behavior of test", "1", []any{"signals of test", "signals of test"}, "match_mode of test", "7", "9", "1", "1795188498438", "close_reason of test", "waitpoint_token of test", "\x00\xff\r\nabout", "1"}}, "1795188498438", "next_id of test"},
 			func(m message) (any, error) { return decodeReply(ListWaitsCall{}.info(), m, ListWaitsCall{}.decode) },
 			ListWaitsReply{Status: StatusOK, More: true, Runs: []WaitingRun{{FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), Tags: []Pair{{"name", []byte("\x00value")}}}, {FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), Tags: []Pair{{"name", []byte("\x00value")}}}}, Waits: []ListedWaitpoint{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Step: "step of test", WaitpointID: "waitpoint_id of test", WaitpointKey: "waitpoint_key of test", State: "state of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ActivatedAt: time.UnixMilli(1795188498438).UTC(), TimeoutAt: time.UnixMilli(1795188498438).UTC(), TimeoutBehavior: "timeout_behavior of test", Escalated: true, Signals: []string{"signals of test", "signals of test"}, MatchMode: "match_mode of test", Needed: 7, Received: 9, Distinct: true, ClosedAt: time.UnixMilli(1795188498438).UTC(), CloseReason: "close_reason of test", WaitpointToken: "waitpoint_token of test", About: []byte("\x00\xff\r\nabout"), Timer: true}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Step: "step of test", WaitpointID: "waitpoint_id of test", WaitpointKey: "waitpoint_key of test", State: "state of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ActivatedAt: time.UnixMilli(1795188498438).UTC(), TimeoutAt: time.UnixMilli(1795188498438).UTC(), TimeoutBehavior: "timeout_behavior of test", Escalated: true, Signals: []string{"signals of test", "signals of test"}, MatchMode: "match_mode of test", Needed: 7, Received: 9, Distinct: true, ClosedAt: time.UnixMilli(1795188498438).UTC(), CloseReason: "close_reason of test", WaitpointToken: "waitpoint_token of test", About: []byte("\x00\xff\r\nabout"), Timer: true}}, NextAt: time.UnixMilli(1795188498438).UTC(), NextID: "next_id of test"}},
-		{"ffx2_read_waitpoint OK", []any{1, "OK", "next_cursor of test", []any{[]any{"flow_id of test", "flow_name of test", "run_id of test", "1795188498438", []any{"name", "\x00value"}}, []any{"flow_id of test", "flow_name of test", "run_id of test", "1795188498438", []any{"name", "\x00value"}}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "step of test", "waitpoint_id of test", "waitpoint_key of test", "state of test", "1795188498438", "1795188498438", "1795188498438", "timeout_behavior of test", "1", []any{"signals of test", "signals of test"}, "match_mode of test", "7", "9", "1", "1795188498438", "close_reason of test", "waitpoint_token of test", "\x00\xff\r\nabout", "1"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "step of test", "waitpoint_id of test", "waitpoint_key of test", "state of test", "1795188498438", "1795188498438", "1795188498438", "timeout_behavior of test", "1", []any{"signals of test", "signals of test"}, "match_mode of test", "7", "9", "1", "1795188498438", "close_reason of test", "waitpoint_token of test", "\x00\xff\r\nabout", "1"}}, []any{[]any{"signal_id of test", "signal_name of test", "signal_category of test", "source_type of test", "source_identity of test", "correlation_id of test", "1795188498438", "1", "\x00\xff\r\npayload"}, []any{"signal_id of test", "signal_name of test", "signal_category of test", "source_type of test", "source_identity of test", "correlation_id of test", "1795188498438", "1", "\x00\xff\r\npayload"}}},
+		{"ffx3_read_waitpoint OK", []any{1, "OK", "next_cursor of test", []any{[]any{"flow_id of test", "flow_name of test", "run_id of test", "1795188498438", []any{"name", "\x00value"}}, []any{"flow_id of test", "flow_name of test", "run_id of test", "1795188498438", []any{"name", "\x00value"}}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "step of test", "waitpoint_id of test", "waitpoint_key of test", "state of test", "1795188498438", "1795188498438", "1795188498438", "timeout_behavior of test", "1", []any{"signals of test", "signals of test"}, "match_mode of test", "7", "9", "1", "1795188498438", "close_reason of test", "waitpoint_token of test", "\x00\xff\r\nabout", "1"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "step of test", "waitpoint_id of test", "waitpoint_key of test", "state of test", "1795188498438", "1795188498438", "1795188498438", "timeout_behavior of test", "1", []any{"signals of test", "signals of test"}, "match_mode of test", "7", "9", "1", "1795188498438", "close_reason of test", "waitpoint_token of test", "\x00\xff\r\nabout", "1"}}, []any{[]any{"signal_id of test", "signal_name of test", "signal_category of test", "source_type of test", "source_identity of test", "correlation_id of test", "1795188498438", "1", "\x00\xff\r\npayload"}, []any{"signal_id of test", "signal_name of test", "signal_category of test", "source_type of test", "source_identity of test", "correlation_id of test", "1795188498438", "1", "\x00\xff\r\npayload"}}},
 			func(m message) (any, error) {
 				return decodeReply(ReadWaitpointCall{}.info(), m, ReadWaitpointCall{}.decode)
 			},
 			ReadWaitpointReply{Status: StatusOK, NextCursor: "next_cursor of test", Runs: []WaitingRun{{FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), Tags: []Pair{{"name", []byte("\x00value")}}}, {FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), Tags: []Pair{{"name", []byte("\x00value")}}}}, Waits: []ListedWaitpoint{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Step: "step of test", WaitpointID: "waitpoint_id of test", WaitpointKey: "waitpoint_key of test", State: "state of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ActivatedAt: time.UnixMilli(1795188498438).UTC(), TimeoutAt: time.UnixMilli(1795188498438).UTC(), TimeoutBehavior: "timeout_behavior of test", Escalated: true, Signals: []string{"signals of test", "signals of test"}, MatchMode: "match_mode of test", Needed: 7, Received: 9, Distinct: true, ClosedAt: time.UnixMilli(1795188498438).UTC(), CloseReason: "close_reason of test", WaitpointToken: "waitpoint_token of test", About: []byte("\x00\xff\r\nabout"), Timer: true}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Step: "step of test", WaitpointID: "waitpoint_id of test", WaitpointKey: "waitpoint_key of test", State: "state of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ActivatedAt: time.UnixMilli(1795188498438).UTC(), TimeoutAt: time.UnixMilli(1795188498438).UTC(), TimeoutBehavior: "timeout_behavior of test", Escalated: true, Signals: []string{"signals of test", "signals of test"}, MatchMode: "match_mode of test", Needed: 7, Received: 9, Distinct: true, ClosedAt: time.UnixMilli(1795188498438).UTC(), CloseReason: "close_reason of test", WaitpointToken: "waitpoint_token of test", About: []byte("\x00\xff\r\nabout"), Timer: true}}, Signals: []ReceivedSignal{{SignalID: "signal_id of test", SignalName: "signal_name of test", SignalCategory: "signal_category of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", CorrelationID: "correlation_id of test", AcceptedAt: time.UnixMilli(1795188498438).UTC(), Counts: true, Payload: []byte("\x00\xff\r\npayload")}, {SignalID: "signal_id of test", SignalName: "signal_name of test", SignalCategory: "signal_category of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", CorrelationID: "correlation_id of test", AcceptedAt: time.UnixMilli(1795188498438).UTC(), Counts: true, Payload: []byte("\x00\xff\r\npayload")}}}},
-		{"ffx2_start_bulk_job OK", []any{1, "OK", "1795188498438", "\x00\xff\r\nspec"},
+		{"ffx3_start_bulk_job OK", []any{1, "OK", "1795188498438", "\x00\xff\r\nspec"},
 			func(m message) (any, error) {
 				return decodeReply(StartBulkJobCall{}.info(), m, StartBulkJobCall{}.decode)
 			},
 			StartBulkJobReply{Status: StatusOK, CreatedAt: time.UnixMilli(1795188498438).UTC(), Spec: []byte("\x00\xff\r\nspec")}},
-		{"ffx2_start_bulk_job ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "1795188498438", "\x00\xff\r\nspec"},
+		{"ffx3_start_bulk_job ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "1795188498438", "\x00\xff\r\nspec"},
 			func(m message) (any, error) {
 				return decodeReply(StartBulkJobCall{}.info(), m, StartBulkJobCall{}.decode)
 			},
 			StartBulkJobReply{Status: StatusAlreadySatisfied, CreatedAt: time.UnixMilli(1795188498438).UTC(), Spec: []byte("\x00\xff\r\nspec")}},
-		{"ffx2_take_bulk_job OK", []any{1, "OK", "1795188498438", "namespace of test", "1795188498438", "\x00\xff\r\nspec", "\x00\xff\r\nprogress"},
+		{"ffx3_take_bulk_job OK", []any{1, "OK", "1795188498438", "namespace of test", "1795188498438", "\x00\xff\r\nspec", "\x00\xff\r\nprogress"},
 			func(m message) (any, error) {
 				return decodeReply(TakeBulkJobCall{}.info(), m, TakeBulkJobCall{}.decode)
 			},
 			TakeBulkJobReply{Status: StatusOK, Now: time.UnixMilli(1795188498438).UTC(), Namespace: "namespace of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), Spec: []byte("\x00\xff\r\nspec"), Progress: []byte("\x00\xff\r\nprogress")}},
-		{"ffx2_save_bulk_job OK", []any{1, "OK", "1795188498438", "state of test"},
+		{"ffx3_save_bulk_job OK", []any{1, "OK", "1795188498438", "state of test"},
 			func(m message) (any, error) {
 				return decodeReply(SaveBulkJobCall{}.info(), m, SaveBulkJobCall{}.decode)
 			},
 			SaveBulkJobReply{Status: StatusOK, Now: time.UnixMilli(1795188498438).UTC(), State: "state of test"}},
-		{"ffx2_stop_bulk_job OK", []any{1, "OK", "state of test"},
+		{"ffx3_stop_bulk_job OK", []any{1, "OK", "state of test"},
 			func(m message) (any, error) {
 				return decodeReply(StopBulkJobCall{}.info(), m, StopBulkJobCall{}.decode)
 			},
 			StopBulkJobReply{Status: StatusOK, State: "state of test"}},
-		{"ffx2_stop_bulk_job ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "state of test"},
+		{"ffx3_stop_bulk_job ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "state of test"},
 			func(m message) (any, error) {
 				return decodeReply(StopBulkJobCall{}.info(), m, StopBulkJobCall{}.decode)
 			},
 			StopBulkJobReply{Status: StatusAlreadySatisfied, State: "state of test"}},
-		{"ffx2_read_bulk_job OK", []any{1, "OK", []any{[]any{"bulk_job_id of test", "\x00\xff\r\nspec", "\x00\xff\r\nprogress", "state of test", "1795188498438", "1795188498438", "stopped_by of test"}, []any{"bulk_job_id of test", "\x00\xff\r\nspec", "\x00\xff\r\nprogress", "state of test", "1795188498438", "1795188498438", "stopped_by of test"}}},
+		{"ffx3_read_bulk_job OK", []any{1, "OK", []any{[]any{"bulk_job_id of test", "\x00\xff\r\nspec", "\x00\xff\r\nprogress", "state of test", "1795188498438", "1795188498438", "stopped_by of test"}, []any{"bulk_job_id of test", "\x00\xff\r\nspec", "\x00\xff\r\nprogress", "state of test", "1795188498438", "1795188498438", "stopped_by of test"}}},
 			func(m message) (any, error) {
 				return decodeReply(ReadBulkJobCall{}.info(), m, ReadBulkJobCall{}.decode)
 			},
 			ReadBulkJobReply{Status: StatusOK, Jobs: []BulkJobRecord{{BulkJobID: "bulk_job_id of test", Spec: []byte("\x00\xff\r\nspec"), Progress: []byte("\x00\xff\r\nprogress"), State: "state of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ClosedAt: time.UnixMilli(1795188498438).UTC(), StoppedBy: "stopped_by of test"}, {BulkJobID: "bulk_job_id of test", Spec: []byte("\x00\xff\r\nspec"), Progress: []byte("\x00\xff\r\nprogress"), State: "state of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ClosedAt: time.UnixMilli(1795188498438).UTC(), StoppedBy: "stopped_by of test"}}}},
-		{"ffx2_list_bulk_jobs OK", []any{1, "OK", "next_cursor of test", []any{[]any{"bulk_job_id of test", "\x00\xff\r\nspec", "\x00\xff\r\nprogress", "state of test", "1795188498438", "1795188498438", "stopped_by of test"}, []any{"bulk_job_id of test", "\x00\xff\r\nspec", "\x00\xff\r\nprogress", "state of test", "1795188498438", "1795188498438", "stopped_by of test"}}},
+		{"ffx3_list_bulk_jobs OK", []any{1, "OK", "next_cursor of test", []any{[]any{"bulk_job_id of test", "\x00\xff\r\nspec", "\x00\xff\r\nprogress", "state of test", "1795188498438", "1795188498438", "stopped_by of test"}, []any{"bulk_job_id of test", "\x00\xff\r\nspec", "\x00\xff\r\nprogress", "state of test", "1795188498438", "1795188498438", "stopped_by of test"}}},
 			func(m message) (any, error) {
 				return decodeReply(ListBulkJobsCall{}.info(), m, ListBulkJobsCall{}.decode)
 			},
 			ListBulkJobsReply{Status: StatusOK, NextCursor: "next_cursor of test", Jobs: []BulkJobRecord{{BulkJobID: "bulk_job_id of test", Spec: []byte("\x00\xff\r\nspec"), Progress: []byte("\x00\xff\r\nprogress"), State: "state of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ClosedAt: time.UnixMilli(1795188498438).UTC(), StoppedBy: "stopped_by of test"}, {BulkJobID: "bulk_job_id of test", Spec: []byte("\x00\xff\r\nspec"), Progress: []byte("\x00\xff\r\nprogress"), State: "state of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ClosedAt: time.UnixMilli(1795188498438).UTC(), StoppedBy: "stopped_by of test"}}}},
-		{"ffx2_project_flows OK", []any{1, "OK", "next_cursor of test", "8", "10", "10", []any{[]any{"task of test", "item of test", "error of test"}, []any{"task of test", "item of test", "error of test"}}},
+		{"ffx3_project_flows OK", []any{1, "OK", "next_cursor of test", "8", "10", "10", []any{[]any{"task of test", "item of test", "error of test"}, []any{"task of test", "item of test", "error of test"}}},
 			func(m message) (any, error) {
 				return decodeReply(ProjectFlowsCall{}.info(), m, ProjectFlowsCall{}.decode)
 			},
 			ProjectFlowsReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Unmanaged: 10, Projected: 10, Faults: []ItemFault{{Task: "task of test", Item: "item of test", Error: "error of test"}, {Task: "task of test", Item: "item of test", Error: "error of test"}}}},
-		{"ffx2_put_live_value OK", []any{1, "OK"},
+		{"ffx3_put_live_value OK", []any{1, "OK"},
 			func(m message) (any, error) {
 				return decodeReply(PutLiveValueCall{}.info(), m, PutLiveValueCall{}.decode)
 			},
 			PutLiveValueReply{Status: StatusOK}},
-		{"ffx2_read_live_value OK", []any{1, "OK", "1", "\x00\xff\r\nvalue", "1795188498438", "8"},
+		{"ffx3_read_live_value OK", []any{1, "OK", "1", "\x00\xff\r\nvalue", "1795188498438", "8"},
 			func(m message) (any, error) {
 				return decodeReply(ReadLiveValueCall{}.info(), m, ReadLiveValueCall{}.decode)
 			},
 			ReadLiveValueReply{Status: StatusOK, Has: true, Value: []byte("\x00\xff\r\nvalue"), At: time.UnixMilli(1795188498438).UTC(), Attempt: 8}},
-		{"ffx2_list_nodes OK", []any{1, "OK", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000"}}, "next_cursor of test"},
+		{"ffx3_list_nodes OK", []any{1, "OK", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000"}}, "next_cursor of test"},
 			func(m message) (any, error) { return decodeReply(ListNodesCall{}.info(), m, ListNodesCall{}.decode) },
 			ListNodesReply{Status: StatusOK, Nodes: []NodeID{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}}, NextCursor: "next_cursor of test"}},
-		{"ffx2_read_executions OK", []any{1, "OK", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", []any{"name", "\x00value"}, []any{"name", "\x00value"}}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", []any{"name", "\x00value"}, []any{"name", "\x00value"}}}},
+		{"ffx3_read_executions OK", []any{1, "OK", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", []any{"name", "\x00value"}, []any{"name", "\x00value"}}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", []any{"name", "\x00value"}, []any{"name", "\x00value"}}}},
 			func(m message) (any, error) {
 				return decodeReply(ReadExecutionsCall{}.info(), m, ReadExecutionsCall{}.decode)
 			},
 			ReadExecutionsReply{Status: StatusOK, Executions: []ReadExecution{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Values: []Pair{{"name", []byte("\x00value")}}, Tags: []Pair{{"name", []byte("\x00value")}}}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Values: []Pair{{"name", []byte("\x00value")}}, Tags: []Pair{{"name", []byte("\x00value")}}}}}},
-		{"ffx2_purge_flow OK", []any{1, "OK", "8", "1", "budgets of test", "1795188498438", "children of test"},
+		{"ffx3_purge_flow OK", []any{1, "OK", "8", "1", "budgets of test", "1795188498438", "children of test"},
 			func(m message) (any, error) { return decodeReply(PurgeFlowCall{}.info(), m, PurgeFlowCall{}.decode) },
 			PurgeFlowReply{Status: StatusOK, Members: 8, More: true, Budgets: "budgets of test", ClosedAt: time.UnixMilli(1795188498438).UTC(), Children: "children of test"}},
-		{"ffx2_purge_flow ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "8", "1", "budgets of test", "1795188498438", "children of test"},
+		{"ffx3_purge_flow ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "8", "1", "budgets of test", "1795188498438", "children of test"},
 			func(m message) (any, error) { return decodeReply(PurgeFlowCall{}.info(), m, PurgeFlowCall{}.decode) },
 			PurgeFlowReply{Status: StatusAlreadySatisfied, Members: 8, More: true, Budgets: "budgets of test", ClosedAt: time.UnixMilli(1795188498438).UTC(), Children: "children of test"}},
-		{"ffx2_rerun OK", []any{1, "OK", "state of test", "1"},
+		{"ffx3_rerun OK", []any{1, "OK", "state of test", "1"},
 			func(m message) (any, error) { return decodeReply(RerunCall{}.info(), m, RerunCall{}.decode) },
 			RerunReply{Status: StatusOK, State: "state of test", More: true}},
-		{"ffx2_rerun ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "state of test", "1"},
+		{"ffx3_rerun ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "state of test", "1"},
 			func(m message) (any, error) { return decodeReply(RerunCall{}.info(), m, RerunCall{}.decode) },
 			RerunReply{Status: StatusAlreadySatisfied, State: "state of test", More: true}},
-		{"ffx2_count_runs OK", []any{1, "OK", []any{[]any{"5", "event of test", "flow_name of test", "5"}, []any{"5", "event of test", "flow_name of test", "5"}}, "1795188498438", "1795188498438"},
+		{"ffx3_count_runs OK", []any{1, "OK", []any{[]any{"5", "event of test", "flow_name of test", "5"}, []any{"5", "event of test", "flow_name of test", "5"}}, "1795188498438", "1795188498438"},
 			func(m message) (any, error) { return decodeReply(CountRunsCall{}.info(), m, CountRunsCall{}.decode) },
 			CountRunsReply{Status: StatusOK, Counts: []RunCount{{Hour: 5, Event: "event of test", FlowName: "flow_name of test", Runs: 5}, {Hour: 5, Event: "event of test", FlowName: "flow_name of test", Runs: 5}}, Now: time.UnixMilli(1795188498438).UTC(), KeptFrom: time.UnixMilli(1795188498438).UTC()}},
-		{"ffx2_open_feed OK", []any{1, "OK", "last of test"},
+		{"ffx3_open_feed OK", []any{1, "OK", "last of test"},
 			func(m message) (any, error) { return decodeReply(OpenFeedCall{}.info(), m, OpenFeedCall{}.decode) },
 			OpenFeedReply{Status: StatusOK, Last: "last of test"}},
-		{"ffx2_read_feed OK", []any{1, "OK", []any{[]any{"1795188498438", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "1", "node of test", "detail of test", "entry of test", "6"}, []any{"1795188498438", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "1", "node of test", "detail of test", "entry of test", "6"}}, "next of test", "1", "1"},
+		{"ffx3_read_feed OK", []any{1, "OK", []any{[]any{"1795188498438", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "1", "node of test", "detail of test", "entry of test", "6"}, []any{"1795188498438", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "1", "node of test", "detail of test", "entry of test", "6"}}, "next of test", "1", "1"},
 			func(m message) (any, error) { return decodeReply(ReadFeedCall{}.info(), m, ReadFeedCall{}.decode) },
 			ReadFeedReply{Status: StatusOK, Updates: []RunUpdate{{At: time.UnixMilli(1795188498438).UTC(), Kind: "kind of test", FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", Child: true, Node: "node of test", Detail: "detail of test", Entry: "entry of test", Place: 6}, {At: time.UnixMilli(1795188498438).UTC(), Kind: "kind of test", FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", Child: true, Node: "node of test", Detail: "detail of test", Entry: "entry of test", Place: 6}}, Next: "next of test", Lost: true, More: true}},
-		{"ffx2_describe_flow OK", []any{1, "OK", "flow_name of test", "run_id of test", "namespace of test", "state of test", "outcome of test", "1795188498438", "1795188498438", "1795188498438", "11", "11", "11", "failed_node of test", "failure_reason of test", "failure_category of test", "cancel_reason of test", "cancelled_by of test", "\x00\xff\r\ndefinition", "next_cursor of test", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "lane_id of test", "state of test", "lifecycle_phase of test", "eligibility of test", "blocking_reason of test", "blocking_detail of test", "9", "12", "14", "1795188498438", "1795188498438", "1795188498438", "1795188498438", "worker_instance_id of test", "1795188498438", "progress_percent of test", "progress_message of test", "failure_reason of test", "failure_category of test", "cancellation_reason of test", "1795188498438", "13", "child_flow_id of test", "child_outcome of test", "1795188498438", "limits of test", "11", "child_kept of test", []any{[]any{"key of test", "1795188498438", "8", "5"}, []any{"key of test", "1795188498438", "8", "5"}}}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "lane_id of test", "state of test", "lifecycle_phase of test", "eligibility of test", "blocking_reason of test", "blocking_detail of test", "9", "12", "14", "1795188498438", "1795188498438", "1795188498438", "1795188498438", "worker_instance_id of test", "1795188498438", "progress_percent of test", "progress_message of test", "failure_reason of test", "failure_category of test", "cancellation_reason of test", "1795188498438", "13", "child_flow_id of test", "child_outcome of test", "1795188498438", "limits of test", "11", "child_kept of test", []any{[]any{"key of test", "1795188498438", "8", "5"}, []any{"key of test", "1795188498438", "8", "5"}}}}, "paused of test", "12", "1795188498438", "rerun_by of test", "rerun_mode of test", "12", "budgets of test", "schedule of test", "1795188498438", "parent_execution_id of test", "13", "14", "16", "14", "1795188498438", "fair_key of test", "priority of test", "1795188498438", "started_by of test", "\x00\xff\r\nmemo", "run_key of test", "7", "queued_behind of test", "forked_from of test", "11"},
+		{"ffx3_describe_flow OK", []any{1, "OK", "flow_name of test", "run_id of test", "namespace of test", "state of test", "outcome of test", "1795188498438", "1795188498438", "1795188498438", "11", "11", "11", "failed_node of test", "failure_reason of test", "failure_category of test", "cancel_reason of test", "cancelled_by of test", "\x00\xff\r\ndefinition", "next_cursor of test", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "lane_id of test", "state of test", "lifecycle_phase of test", "eligibility of test", "blocking_reason of test", "blocking_detail of test", "9", "12", "14", "1795188498438", "1795188498438", "1795188498438", "1795188498438", "worker_instance_id of test", "1795188498438", "progress_percent of test", "progress_message of test", "failure_reason of test", "failure_category of test", "cancellation_reason of test", "1795188498438", "13", "child_flow_id of test", "child_outcome of test", "1795188498438", "limits of test", "11", "child_kept of test", []any{[]any{"key of test", "1795188498438", "8", "5"}, []any{"key of test", "1795188498438", "8", "5"}}}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "lane_id of test", "state of test", "lifecycle_phase of test", "eligibility of test", "blocking_reason of test", "blocking_detail of test", "9", "12", "14", "1795188498438", "1795188498438", "1795188498438", "1795188498438", "worker_instance_id of test", "1795188498438", "progress_percent of test", "progress_message of test", "failure_reason of test", "failure_category of test", "cancellation_reason of test", "1795188498438", "13", "child_flow_id of test", "child_outcome of test", "1795188498438", "limits of test", "11", "child_kept of test", []any{[]any{"key of test", "1795188498438", "8", "5"}, []any{"key of test", "1795188498438", "8", "5"}}}}, "paused of test", "12", "1795188498438", "rerun_by of test", "rerun_mode of test", "12", "budgets of test", "schedule of test", "1795188498438", "parent_execution_id of test", "13", "14", "16", "14", "1795188498438", "fair_key of test", "priority of test", "1795188498438", "started_by of test", "\x00\xff\r\nmemo", "run_key of test", "7", "queued_behind of test", "forked_from of test", "11"},
 			func(m message) (any, error) {
 				return decodeReply(DescribeFlowCall{}.info(), m, DescribeFlowCall{}.decode)
 			},
 			DescribeFlowReply{Status: StatusOK, FlowName: "flow_name of test", RunID: "run_id of test", Namespace: "namespace of test", State: "state of test", Outcome: "outcome of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ClosedAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), NodeCount: 11, EdgeCount: 11, OpenNodes: 11, FailedNode: "failed_node of test", FailureReason: "failure_reason of test", FailureCategory: "failure_category of test", CancelReason: "cancel_reason of test", CancelledBy: "cancelled_by of test", Definition: []byte("\x00\xff\r\ndefinition"), NextCursor: "next_cursor of test", Nodes: []DescribedNode{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", LaneID: "lane_id of test", State: "state of test", LifecyclePhase: "lifecycle_phase of test", Eligibility: "eligibility of test", BlockingReason: "blocking_reason of test", BlockingDetail: "blocking_detail of test", Attempts: 9, RetryCount: 12, ReclaimCount: 14, CreatedAt: time.UnixMilli(1795188498438).UTC(), StartedAt: time.UnixMilli(1795188498438).UTC(), CompletedAt: time.UnixMilli(1795188498438).UTC(), DelayUntil: time.UnixMilli(1795188498438).UTC(), WorkerInstanceID: "worker_instance_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), ProgressPercent: "progress_percent of test", ProgressMessage: "progress_message of test", FailureReason: "failure_reason of test", FailureCategory: "failure_category of test", CancellationReason: "cancellation_reason of test", LeaseAcquiredAt: time.UnixMilli(1795188498438).UTC(), ReplayCount: 13, ChildFlowID: "child_flow_id of test", ChildOutcome: "child_outcome of test", ChangedAt: time.UnixMilli(1795188498438).UTC(), Limits: "limits of test", Generation: 11, ChildKept: "child_kept of test", Live: []LiveValue{{Key: "key of test", At: time.UnixMilli(1795188498438).UTC(), Attempt: 8, Size: 5}, {Key: "key of test", At: time.UnixMilli(1795188498438).UTC(), Attempt: 8, Size: 5}}}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", LaneID: "lane_id of test", State: "state of test", LifecyclePhase: "lifecycle_phase of test", Eligibility: "eligibility of test", BlockingReason: "blocking_reason of test", BlockingDetail: "blocking_detail of test", Attempts: 9, RetryCount: 12, ReclaimCount: 14, CreatedAt: time.UnixMilli(1795188498438).UTC(), StartedAt: time.UnixMilli(1795188498438).UTC(), CompletedAt: time.UnixMilli(1795188498438).UTC(), DelayUntil: time.UnixMilli(1795188498438).UTC(), WorkerInstanceID: "worker_instance_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), ProgressPercent: "progress_percent of test", ProgressMessage: "progress_message of test", FailureReason: "failure_reason of test", FailureCategory: "failure_category of test", CancellationReason: "cancellation_reason of test", LeaseAcquiredAt: time.UnixMilli(1795188498438).UTC(), ReplayCount: 13, ChildFlowID: "child_flow_id of test", ChildOutcome: "child_outcome of test", ChangedAt: time.UnixMilli(1795188498438).UTC(), Limits: "limits of test", Generation: 11, ChildKept: "child_kept of test", Live: []LiveValue{{Key: "key of test", At: time.UnixMilli(1795188498438).UTC(), Attempt: 8, Size: 5}, {Key: "key of test", At: time.UnixMilli(1795188498438).UTC(), Attempt: 8, Size: 5}}}}, Paused: "paused of test", RerunCount: 12, RerunAt: time.UnixMilli(1795188498438).UTC(), RerunBy: "rerun_by of test", RerunMode: "rerun_mode of test", RerunNodes: 12, Budgets: "budgets of test", Schedule: "schedule of test", FireAt: time.UnixMilli(1795188498438).UTC(), ParentExecutionID: "parent_execution_id of test", NodesFailed: 13, NodesExpired: 14, NodesCancelled: 16, NodesSkipped: 14, Now: time.UnixMilli(1795188498438).UTC(), FairKey: "fair_key of test", Priority: "priority of test", StartAt: time.UnixMilli(1795188498438).UTC(), StartedBy: "started_by of test", Memo: []byte("\x00\xff\r\nmemo"), RunKey: "run_key of test", Queued: 7, QueuedBehind: "queued_behind of test", ForkedFrom: "forked_from of test", KeptNodes: 11}},
-		{"ffx2_read_flows OK", []any{1, "OK", []any{[]any{"flow_id of test", []any{"name", "\x00value"}}, []any{"flow_id of test", []any{"name", "\x00value"}}}},
+		{"ffx3_read_flows OK", []any{1, "OK", []any{[]any{"flow_id of test", []any{"name", "\x00value"}}, []any{"flow_id of test", []any{"name", "\x00value"}}}},
 			func(m message) (any, error) { return decodeReply(ReadFlowsCall{}.info(), m, ReadFlowsCall{}.decode) },
 			ReadFlowsReply{Status: StatusOK, Flows: []ReadFlow{{FlowID: "flow_id of test", Values: []Pair{{"name", []byte("\x00value")}}}, {FlowID: "flow_id of test", Values: []Pair{{"name", []byte("\x00value")}}}}}},
-		{"ffx2_flow_result OK", []any{1, "OK", "state of test", "outcome of test", "1795188498438", "1", "\x00\xff\r\nresult", "failed_node of test", "failure_reason of test", "failure_category of test", "cancel_reason of test", "1"},
+		{"ffx3_flow_result OK", []any{1, "OK", "state of test", "outcome of test", "1795188498438", "1", "\x00\xff\r\nresult", "failed_node of test", "failure_reason of test", "failure_category of test", "cancel_reason of test", "1"},
 			func(m message) (any, error) { return decodeReply(FlowResultCall{}.info(), m, FlowResultCall{}.decode) },
 			FlowResultReply{Status: StatusOK, State: "state of test", Outcome: "outcome of test", ClosedAt: time.UnixMilli(1795188498438).UTC(), HasResult: true, Result: []byte("\x00\xff\r\nresult"), FailedNode: "failed_node of test", FailureReason: "failure_reason of test", FailureCategory: "failure_category of test", CancelReason: "cancel_reason of test", ResultSkipped: true}},
-		{"ffx2_watch_run OK", []any{1, "OK", "state of test", "outcome of test", "1795188498438", "1", "\x00\xff\r\nresult", "failed_node of test", "failure_reason of test", "failure_category of test", "cancel_reason of test", "1"},
+		{"ffx3_watch_run OK", []any{1, "OK", "state of test", "outcome of test", "1795188498438", "1", "\x00\xff\r\nresult", "failed_node of test", "failure_reason of test", "failure_category of test", "cancel_reason of test", "1"},
 			func(m message) (any, error) { return decodeReply(WatchRunCall{}.info(), m, WatchRunCall{}.decode) },
 			WatchRunReply{Status: StatusOK, State: "state of test", Outcome: "outcome of test", ClosedAt: time.UnixMilli(1795188498438).UTC(), HasResult: true, Result: []byte("\x00\xff\r\nresult"), FailedNode: "failed_node of test", FailureReason: "failure_reason of test", FailureCategory: "failure_category of test", CancelReason: "cancel_reason of test", ResultSkipped: true}},
-		{"ffx2_read_values OK", []any{1, "OK", "1", "11", "\x00\xff\r\ninput", []any{[]any{"state of test", "1", "5", "\x00\xff\r\npart"}, []any{"state of test", "1", "5", "\x00\xff\r\npart"}}},
+		{"ffx3_read_values OK", []any{1, "OK", "1", "11", "\x00\xff\r\ninput", []any{[]any{"state of test", "1", "5", "\x00\xff\r\npart"}, []any{"state of test", "1", "5", "\x00\xff\r\npart"}}},
 			func(m message) (any, error) { return decodeReply(ReadValuesCall{}.info(), m, ReadValuesCall{}.decode) },
 			ReadValuesReply{Status: StatusOK, HasInput: true, InputSize: 11, Input: []byte("\x00\xff\r\ninput"), Executions: []ReadValue{{State: "state of test", Has: true, Size: 5, Part: []byte("\x00\xff\r\npart")}, {State: "state of test", Has: true, Size: 5, Part: []byte("\x00\xff\r\npart")}}}},
-		{"ffx2_flow_failures OK", []any{1, "OK", "next_cursor of test", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "outcome of test", "1795188498438", "9", "reason of test", "category of test", "1", "\x00\xff\r\ndetails", "1"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "outcome of test", "1795188498438", "9", "reason of test", "category of test", "1", "\x00\xff\r\ndetails", "1"}}},
+		{"ffx3_flow_failures OK", []any{1, "OK", "next_cursor of test", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "outcome of test", "1795188498438", "9", "reason of test", "category of test", "1", "\x00\xff\r\ndetails", "1"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "outcome of test", "1795188498438", "9", "reason of test", "category of test", "1", "\x00\xff\r\ndetails", "1"}}},
 			func(m message) (any, error) {
 				return decodeReply(FlowFailuresCall{}.info(), m, FlowFailuresCall{}.decode)
 			},
 			FlowFailuresReply{Status: StatusOK, NextCursor: "next_cursor of test", Failures: []FlowFailure{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Outcome: "outcome of test", EndedAt: time.UnixMilli(1795188498438).UTC(), Attempts: 9, Reason: "reason of test", Category: "category of test", Tolerated: true, Details: []byte("\x00\xff\r\ndetails"), Unreleased: true}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Outcome: "outcome of test", EndedAt: time.UnixMilli(1795188498438).UTC(), Attempts: 9, Reason: "reason of test", Category: "category of test", Tolerated: true, Details: []byte("\x00\xff\r\ndetails"), Unreleased: true}}}},
-		{"ffx2_read_inputs OK", []any{1, "OK", "next_cursor of test", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}},
+		{"ffx3_read_inputs OK", []any{1, "OK", "next_cursor of test", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}},
 			func(m message) (any, error) { return decodeReply(ReadInputsCall{}.info(), m, ReadInputsCall{}.decode) },
 			ReadInputsReply{Status: StatusOK, NextCursor: "next_cursor of test", Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}}},
-		{"ffx2_read_events OK", []any{1, "OK", "1", []any{[]any{"id of test", "1795188498438", "event of test", "node of test", "attempt of test", "detail of test"}, []any{"id of test", "1795188498438", "event of test", "node of test", "attempt of test", "detail of test"}}, []any{[]any{"node of test", "7"}, []any{"node of test", "7"}}},
+		{"ffx3_read_events OK", []any{1, "OK", "1", []any{[]any{"id of test", "1795188498438", "event of test", "node of test", "attempt of test", "detail of test"}, []any{"id of test", "1795188498438", "event of test", "node of test", "attempt of test", "detail of test"}}, []any{[]any{"node of test", "7"}, []any{"node of test", "7"}}},
 			func(m message) (any, error) { return decodeReply(ReadEventsCall{}.info(), m, ReadEventsCall{}.decode) },
 			ReadEventsReply{Status: StatusOK, Lost: true, Events: []FlowEvent{{ID: "id of test", At: time.UnixMilli(1795188498438).UTC(), Event: "event of test", Node: "node of test", Attempt: "attempt of test", Detail: "detail of test"}, {ID: "id of test", At: time.UnixMilli(1795188498438).UTC(), Event: "event of test", Node: "node of test", Attempt: "attempt of test", Detail: "detail of test"}}, Gone: []GoneEvents{{Node: "node of test", Events: 7}, {Node: "node of test", Events: 7}}}},
-		{"ffx2_read_node_events OK", []any{1, "OK", "next_cursor of test", []any{[]any{"id of test", "1795188498438", "event of test", "node of test", "attempt of test", "detail of test"}, []any{"id of test", "1795188498438", "event of test", "node of test", "attempt of test", "detail of test"}}},
+		{"ffx3_read_node_events OK", []any{1, "OK", "next_cursor of test", []any{[]any{"id of test", "1795188498438", "event of test", "node of test", "attempt of test", "detail of test"}, []any{"id of test", "1795188498438", "event of test", "node of test", "attempt of test", "detail of test"}}},
 			func(m message) (any, error) {
 				return decodeReply(ReadNodeEventsCall{}.info(), m, ReadNodeEventsCall{}.decode)
 			},
 			ReadNodeEventsReply{Status: StatusOK, NextCursor: "next_cursor of test", Events: []FlowEvent{{ID: "id of test", At: time.UnixMilli(1795188498438).UTC(), Event: "event of test", Node: "node of test", Attempt: "attempt of test", Detail: "detail of test"}, {ID: "id of test", At: time.UnixMilli(1795188498438).UTC(), Event: "event of test", Node: "node of test", Attempt: "attempt of test", Detail: "detail of test"}}}},
-		{"ffx2_list_runs OK", []any{1, "OK", []any{[]any{"flow_id of test", "run_id of test", "state of test", "outcome of test", "1795188498438", "1795188498438", "flow_name of test", "11", "11", "13", "16", "14", "14", "failed_node of test", "paused of test", []any{"name", "\x00value"}, "1795188498438", "run_key of test", "1", "10"}, []any{"flow_id of test", "run_id of test", "state of test", "outcome of test", "1795188498438", "1795188498438", "flow_name of test", "11", "11", "13", "16", "14", "14", "failed_node of test", "paused of test", []any{"name", "\x00value"}, "1795188498438", "run_key of test", "1", "10"}}, "1", "8", "next_id of test"},
+		{"ffx3_list_runs OK", []any{1, "OK", []any{[]any{"flow_id of test", "run_id of test", "state of test", "outcome of test", "1795188498438", "1795188498438", "flow_name of test", "11", "11", "13", "16", "14", "14", "failed_node of test", "paused of test", []any{"name", "\x00value"}, "1795188498438", "run_key of test", "1", "10"}, []any{"flow_id of test", "run_id of test", "state of test", "outcome of test", "1795188498438", "1795188498438", "flow_name of test", "11", "11", "13", "16", "14", "14", "failed_node of test", "paused of test", []any{"name", "\x00value"}, "1795188498438", "run_key of test", "1", "10"}}, "1", "8", "next_id of test"},
 			func(m message) (any, error) { return decodeReply(ListRunsCall{}.info(), m, ListRunsCall{}.decode) },
 			ListRunsReply{Status: StatusOK, Runs: []Run{{FlowID: "flow_id of test", RunID: "run_id of test", State: "state of test", Outcome: "outcome of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ClosedAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", NodeCount: 11, OpenNodes: 11, NodesFailed: 13, NodesCancelled: 16, NodesExpired: 14, NodesSkipped: 14, FailedNode: "failed_node of test", Paused: "paused of test", Tags: []Pair{{"name", []byte("\x00value")}}, StartAt: time.UnixMilli(1795188498438).UTC(), RunKey: "run_key of test", Queued: true, ListedAt: 10}, {FlowID: "flow_id of test", RunID: "run_id of test", State: "state of test", Outcome: "outcome of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ClosedAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", NodeCount: 11, OpenNodes: 11, NodesFailed: 13, NodesCancelled: 16, NodesExpired: 14, NodesSkipped: 14, FailedNode: "failed_node of test", Paused: "paused of test", Tags: []Pair{{"name", []byte("\x00value")}}, StartAt: time.UnixMilli(1795188498438).UTC(), RunKey: "run_key of test", Queued: true, ListedAt: 10}}, More: true, NextAt: 8, NextID: "next_id of test"}},
-		{"ffx2_move_start OK", []any{1, "OK", "1795188498438", "5"},
+		{"ffx3_move_start OK", []any{1, "OK", "1795188498438", "5"},
 			func(m message) (any, error) { return decodeReply(MoveStartCall{}.info(), m, MoveStartCall{}.decode) },
 			MoveStartReply{Status: StatusOK, StartAt: time.UnixMilli(1795188498438).UTC(), Next: 5}},
-		{"ffx2_cancel_flow OK", []any{1, "OK", "state of test", "1"},
+		{"ffx3_cancel_flow OK", []any{1, "OK", "state of test", "1"},
 			func(m message) (any, error) { return decodeReply(CancelFlowCall{}.info(), m, CancelFlowCall{}.decode) },
 			CancelFlowReply{Status: StatusOK, State: "state of test", More: true}},
-		{"ffx2_cancel_flow ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "state of test", "1"},
+		{"ffx3_cancel_flow ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "state of test", "1"},
 			func(m message) (any, error) { return decodeReply(CancelFlowCall{}.info(), m, CancelFlowCall{}.decode) },
 			CancelFlowReply{Status: StatusAlreadySatisfied, State: "state of test", More: true}},
-		{"ffx2_cancel_node OK", []any{1, "OK", "previous_phase of test", "1"},
+		{"ffx3_cancel_node OK", []any{1, "OK", "previous_phase of test", "1"},
 			func(m message) (any, error) { return decodeReply(CancelNodeCall{}.info(), m, CancelNodeCall{}.decode) },
 			CancelNodeReply{Status: StatusOK, PreviousPhase: "previous_phase of test", More: true}},
-		{"ffx2_cancel_node ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "previous_phase of test", "1"},
+		{"ffx3_cancel_node ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "previous_phase of test", "1"},
 			func(m message) (any, error) { return decodeReply(CancelNodeCall{}.info(), m, CancelNodeCall{}.decode) },
 			CancelNodeReply{Status: StatusAlreadySatisfied, PreviousPhase: "previous_phase of test", More: true}},
-		{"ffx2_trim OK", []any{1, "OK", "next_cursor of test", "8", "10", "8", "6", "1500", []any{[]any{"task of test", "item of test", "error of test"}, []any{"task of test", "item of test", "error of test"}}},
+		{"ffx3_trim OK", []any{1, "OK", "next_cursor of test", "8", "10", "8", "6", "1500", []any{[]any{"task of test", "item of test", "error of test"}, []any{"task of test", "item of test", "error of test"}}},
 			func(m message) (any, error) { return decodeReply(TrimCall{}.info(), m, TrimCall{}.decode) },
 			TrimReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Unmanaged: 10, Trimmed: 8, Flows: 6, Lag: 1500 * time.Millisecond, Faults: []ItemFault{{Task: "task of test", Item: "item of test", Error: "error of test"}, {Task: "task of test", Item: "item of test", Error: "error of test"}}}},
-		{"ffx2_end_errand OK", []any{1, "OK"},
+		{"ffx3_end_errand OK", []any{1, "OK"},
 			func(m message) (any, error) {
 				return decodeReply(EndRelayEntryCall{}.info(), m, EndRelayEntryCall{}.decode)
 			},
 			EndRelayEntryReply{Status: StatusOK}},
-		{"ffx2_link_child OK", []any{1, "OK", "state of test", "7", "try of test", "outcome of test"},
+		{"ffx3_link_child OK", []any{1, "OK", "state of test", "7", "try of test", "outcome of test"},
 			func(m message) (any, error) { return decodeReply(LinkChildCall{}.info(), m, LinkChildCall{}.decode) },
 			LinkChildReply{Status: StatusOK, State: "state of test", Number: 7, Try: "try of test", Outcome: "outcome of test"}},
-		{"ffx2_await_child OK", []any{1, "OK", "10", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
+		{"ffx3_await_child OK", []any{1, "OK", "10", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
 			func(m message) (any, error) { return decodeReply(AwaitChildCall{}.info(), m, AwaitChildCall{}.decode) },
 			AwaitChildReply{Status: StatusOK, Remaining: 10, Executions: []ClaimedExecution{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", RunID: "run_id of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), TraceContext: "trace_context of test", Graph: "graph of test", FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, Admission: "admission of test", Budgets: "budgets of test", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseEpoch: 12, RetryCount: 12, Policy: []byte("\x00\xff\r\npolicy"), Payload: []byte("\x00\xff\r\npayload"), JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Tags: []byte("\x00\xff\r\ntags")}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", RunID: "run_id of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), TraceContext: "trace_context of test", Graph: "graph of test", FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, Admission: "admission of test", Budgets: "budgets of test", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseEpoch: 12, RetryCount: 12, Policy: []byte("\x00\xff\r\npolicy"), Payload: []byte("\x00\xff\r\npayload"), JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Tags: []byte("\x00\xff\r\ntags")}}, Candidates: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}}},
-		{"ffx2_await_child ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "10", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
+		{"ffx3_await_child ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "10", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
 			func(m message) (any, error) { return decodeReply(AwaitChildCall{}.info(), m, AwaitChildCall{}.decode) },
 			AwaitChildReply{Status: StatusAlreadySatisfied, Remaining: 10, Executions: []ClaimedExecution{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", RunID: "run_id of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), TraceContext: "trace_context of test", Graph: "graph of test", FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, Admission: "admission of test", Budgets: "budgets of test", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseEpoch: 12, RetryCount: 12, Policy: []byte("\x00\xff\r\npolicy"), Payload: []byte("\x00\xff\r\npayload"), JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Tags: []byte("\x00\xff\r\ntags")}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", RunID: "run_id of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), TraceContext: "trace_context of test", Graph: "graph of test", FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, Admission: "admission of test", Budgets: "budgets of test", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseEpoch: 12, RetryCount: 12, Policy: []byte("\x00\xff\r\npolicy"), Payload: []byte("\x00\xff\r\npayload"), JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Tags: []byte("\x00\xff\r\ntags")}}, Candidates: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}}},
-		{"ffx2_ask_child OK", []any{1, "OK", "state of test"},
+		{"ffx3_ask_child OK", []any{1, "OK", "state of test"},
 			func(m message) (any, error) { return decodeReply(AskChildCall{}.info(), m, AskChildCall{}.decode) },
 			AskChildReply{Status: StatusOK, State: "state of test"}},
-		{"ffx2_child_ended OK", []any{1, "OK", "state of test"},
+		{"ffx3_child_ended OK", []any{1, "OK", "state of test"},
 			func(m message) (any, error) { return decodeReply(ChildEndedCall{}.info(), m, ChildEndedCall{}.decode) },
 			ChildEndedReply{Status: StatusOK, State: "state of test"}},
-		{"ffx2_read_results OK", []any{1, "OK", []any{[]any{"state of test", "9", "outcome of test", "\x00\xff\r\nresult", "reason of test", "category of test", "\x00\xff\r\ndetails"}, []any{"state of test", "9", "outcome of test", "\x00\xff\r\nresult", "reason of test", "category of test", "\x00\xff\r\ndetails"}}},
+		{"ffx3_read_results OK", []any{1, "OK", []any{[]any{"state of test", "9", "outcome of test", "\x00\xff\r\nresult", "reason of test", "category of test", "\x00\xff\r\ndetails"}, []any{"state of test", "9", "outcome of test", "\x00\xff\r\nresult", "reason of test", "category of test", "\x00\xff\r\ndetails"}}},
 			func(m message) (any, error) {
 				return decodeReply(ReadResultsCall{}.info(), m, ReadResultsCall{}.decode)
 			},
 			ReadResultsReply{Status: StatusOK, Executions: []ItemState{{State: "state of test", Attempts: 9, Outcome: "outcome of test", Result: []byte("\x00\xff\r\nresult"), Reason: "reason of test", Category: "category of test", Details: []byte("\x00\xff\r\ndetails")}, {State: "state of test", Attempts: 9, Outcome: "outcome of test", Result: []byte("\x00\xff\r\nresult"), Reason: "reason of test", Category: "category of test", Details: []byte("\x00\xff\r\ndetails")}}}},
-		{"ffx2_admit OK", []any{1, "OK", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
+		{"ffx3_admit OK", []any{1, "OK", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
 			func(m message) (any, error) { return decodeReply(AdmitCall{}.info(), m, AdmitCall{}.decode) },
 			AdmitReply{Status: StatusOK, Executions: []ClaimedExecution{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", RunID: "run_id of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), TraceContext: "trace_context of test", Graph: "graph of test", FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, Admission: "admission of test", Budgets: "budgets of test", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseEpoch: 12, RetryCount: 12, Policy: []byte("\x00\xff\r\npolicy"), Payload: []byte("\x00\xff\r\npayload"), JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Tags: []byte("\x00\xff\r\ntags")}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", RunID: "run_id of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), TraceContext: "trace_context of test", Graph: "graph of test", FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, Admission: "admission of test", Budgets: "budgets of test", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseEpoch: 12, RetryCount: 12, Policy: []byte("\x00\xff\r\npolicy"), Payload: []byte("\x00\xff\r\npayload"), JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Tags: []byte("\x00\xff\r\ntags")}}, Gone: []enginecore.ExecutionID{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}, Incomplete: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}}},
-		{"ffx2_verify_admissions OK", []any{1, "OK", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "state of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "state of test", "limits of test"}}, []any{[]any{"task of test", "item of test", "error of test"}, []any{"task of test", "item of test", "error of test"}}},
+		{"ffx3_verify_admissions OK", []any{1, "OK", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "state of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "state of test", "limits of test"}}, []any{[]any{"task of test", "item of test", "error of test"}, []any{"task of test", "item of test", "error of test"}}},
 			func(m message) (any, error) {
 				return decodeReply(VerifyAdmissionsCall{}.info(), m, VerifyAdmissionsCall{}.decode)
 			},
 			VerifyAdmissionsReply{Status: StatusOK, States: []AdmissionState{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, State: "state of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, State: "state of test", Limits: "limits of test"}}, Faults: []ItemFault{{Task: "task of test", Item: "item of test", Error: "error of test"}, {Task: "task of test", Item: "item of test", Error: "error of test"}}}},
-		{"ffx2_leased_ahead OK", []any{1, "OK", "11"},
+		{"ffx3_leased_ahead OK", []any{1, "OK", "11"},
 			func(m message) (any, error) {
 				return decodeReply(LeasedAheadCall{}.info(), m, LeasedAheadCall{}.decode)
 			},
 			LeasedAheadReply{Status: StatusOK, Executions: 11}},
-		{"ffx2_hold_places OK", []any{1, "OK", "5", "9", []any{[]any{"execution of test", "6", "6", "1"}, []any{"execution of test", "6", "6", "1"}}, "1", "5", "1"},
+		{"ffx3_hold_places OK", []any{1, "OK", "5", "9", []any{[]any{"execution of test", "6", "6", "1"}, []any{"execution of test", "6", "6", "1"}}, "1", "5", "1"},
 			func(m message) (any, error) { return decodeReply(HoldPlacesCall{}.info(), m, HoldPlacesCall{}.decode) },
 			HoldPlacesReply{Status: StatusOK, Held: 5, LastSeq: 9, Granted: []Place{{Execution: "execution of test", Token: 6, Grant: 6, Begins: true}, {Execution: "execution of test", Token: 6, Grant: 6, Begins: true}}, Contended: true, Room: 5, Rated: true}},
-		{"ffx2_quotas OK", []any{1, "OK", "next_cursor of test", []any{[]any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "1", "8", "10", "8", "1795188498438"}, []any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "1", "8", "10", "8", "1795188498438"}}},
+		{"ffx3_quotas OK", []any{1, "OK", "next_cursor of test", []any{[]any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "1", "8", "10", "8", "1795188498438"}, []any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "1", "8", "10", "8", "1795188498438"}}},
 			func(m message) (any, error) { return decodeReply(QuotasCall{}.info(), m, QuotasCall{}.decode) },
 			QuotasReply{Status: StatusOK, NextCursor: "next_cursor of test", Quotas: []QuotaState{{QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, Pinned: true, Running: 8, InWindow: 10, Waiting: 8, NextAt: time.UnixMilli(1795188498438).UTC()}, {QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, Pinned: true, Running: 8, InWindow: 10, Waiting: 8, NextAt: time.UnixMilli(1795188498438).UTC()}}}},
-		{"ffx2_quota_state OK", []any{1, "OK", []any{[]any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "1", "8", "10", "8", "1795188498438"}, []any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "1", "8", "10", "8", "1795188498438"}}},
+		{"ffx3_quota_state OK", []any{1, "OK", []any{[]any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "1", "8", "10", "8", "1795188498438"}, []any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "1", "8", "10", "8", "1795188498438"}}},
 			func(m message) (any, error) { return decodeReply(QuotaStateCall{}.info(), m, QuotaStateCall{}.decode) },
 			QuotaStateReply{Status: StatusOK, Quotas: []QuotaState{{QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, Pinned: true, Running: 8, InWindow: 10, Waiting: 8, NextAt: time.UnixMilli(1795188498438).UTC()}, {QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, Pinned: true, Running: 8, InWindow: 10, Waiting: 8, NextAt: time.UnixMilli(1795188498438).UTC()}}}},
-		{"ffx2_set_quota OK", []any{1, "OK"},
+		{"ffx3_set_quota OK", []any{1, "OK"},
 			func(m message) (any, error) { return decodeReply(SetQuotaCall{}.info(), m, SetQuotaCall{}.decode) },
 			SetQuotaReply{Status: StatusOK}},
-		{"ffx2_exchange OK", []any{1, "OK", []any{[]any{"execution of test", "6", "6", "1"}, []any{"execution of test", "6", "6", "1"}}, "1", "5", "1"},
+		{"ffx3_exchange OK", []any{1, "OK", []any{[]any{"execution of test", "6", "6", "1"}, []any{"execution of test", "6", "6", "1"}}, "1", "5", "1"},
 			func(m message) (any, error) { return decodeReply(ExchangeCall{}.info(), m, ExchangeCall{}.decode) },
 			ExchangeReply{Status: StatusOK, Granted: []Place{{Execution: "execution of test", Token: 6, Grant: 6, Begins: true}, {Execution: "execution of test", Token: 6, Grant: 6, Begins: true}}, Contended: true, Room: 5, Rated: true}},
-		{"ffx2_quota_tick OK", []any{1, "OK", "1795188498438", "1795188498438", []any{[]any{"quota_policy_id of test", "execution of test", "6", "6"}, []any{"quota_policy_id of test", "execution of test", "6", "6"}}, []any{[]any{"quota_policy_id of test", "execution of test", "6", "1", "6"}, []any{"quota_policy_id of test", "execution of test", "6", "1", "6"}}, []any{[]any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4"}, []any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4"}}, []any{[]any{"quota_policy_id of test", "worker_instance_id of test", "7", "4"}, []any{"quota_policy_id of test", "worker_instance_id of test", "7", "4"}}, []any{[]any{"task of test", "item of test", "error of test"}, []any{"task of test", "item of test", "error of test"}}},
+		{"ffx3_quota_tick OK", []any{1, "OK", "1795188498438", "1795188498438", []any{[]any{"quota_policy_id of test", "execution of test", "6", "6"}, []any{"quota_policy_id of test", "execution of test", "6", "6"}}, []any{[]any{"quota_policy_id of test", "execution of test", "6", "1", "6"}, []any{"quota_policy_id of test", "execution of test", "6", "1", "6"}}, []any{[]any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4"}, []any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4"}}, []any{[]any{"quota_policy_id of test", "worker_instance_id of test", "7", "4"}, []any{"quota_policy_id of test", "worker_instance_id of test", "7", "4"}}, []any{[]any{"task of test", "item of test", "error of test"}, []any{"task of test", "item of test", "error of test"}}},
 			func(m message) (any, error) { return decodeReply(QuotaTickCall{}.info(), m, QuotaTickCall{}.decode) },
 			QuotaTickReply{Status: StatusOK, Now: time.UnixMilli(1795188498438).UTC(), NextDueAt: time.UnixMilli(1795188498438).UTC(), Granted: []QuotaGrant{{QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", Token: 6, Grant: 6}, {QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", Token: 6, Grant: 6}}, Checks: []QuotaCheck{{QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", Token: 6, Stale: true, Grant: 6}, {QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", Token: 6, Stale: true, Grant: 6}}, Quotas: []QuotaLimits{{QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4}, {QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4}}, Blocks: []QuotaBlock{{QuotaPolicyID: "quota_policy_id of test", WorkerInstanceID: "worker_instance_id of test", Places: 7, Seq: 4}, {QuotaPolicyID: "quota_policy_id of test", WorkerInstanceID: "worker_instance_id of test", Places: 7, Seq: 4}}, Faults: []ItemFault{{Task: "task of test", Item: "item of test", Error: "error of test"}, {Task: "task of test", Item: "item of test", Error: "error of test"}}}},
-		{"ffx2_set_budget_gates OK", []any{1, "OK", "1"},
+		{"ffx3_set_budget_gates OK", []any{1, "OK", "1"},
 			func(m message) (any, error) {
 				return decodeReply(SetBudgetGatesCall{}.info(), m, SetBudgetGatesCall{}.decode)
 			},
 			SetBudgetGatesReply{Status: StatusOK, More: true}},
-		{"ffx2_note_breach OK", []any{1, "OK"},
+		{"ffx3_note_breach OK", []any{1, "OK"},
 			func(m message) (any, error) { return decodeReply(NoteBreachCall{}.info(), m, NoteBreachCall{}.decode) },
 			NoteBreachReply{Status: StatusOK}},
-		{"ffx2_note_breach ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED"},
+		{"ffx3_note_breach ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED"},
 			func(m message) (any, error) { return decodeReply(NoteBreachCall{}.info(), m, NoteBreachCall{}.decode) },
 			NoteBreachReply{Status: StatusAlreadySatisfied}},
-		{"ffx2_verify_budget_use OK", []any{1, "OK", []any{"11", "11"}, []any{"9", "9"}, []any{[]any{"task of test", "item of test", "error of test"}, []any{"task of test", "item of test", "error of test"}}},
+		{"ffx3_verify_budget_use OK", []any{1, "OK", []any{"11", "11"}, []any{"9", "9"}, []any{[]any{"task of test", "item of test", "error of test"}, []any{"task of test", "item of test", "error of test"}}},
 			func(m message) (any, error) {
 				return decodeReply(VerifyBudgetUseCall{}.info(), m, VerifyBudgetUseCall{}.decode)
 			},
 			VerifyBudgetUseReply{Status: StatusOK, LiveUntil: []int64{11, 11}, AgainAt: []int64{9, 9}, Faults: []ItemFault{{Task: "task of test", Item: "item of test", Error: "error of test"}, {Task: "task of test", Item: "item of test", Error: "error of test"}}}},
-		{"ffx2_count_usage OK", []any{1, "OK", "counted of test"},
+		{"ffx3_count_usage OK", []any{1, "OK", "counted of test"},
 			func(m message) (any, error) { return decodeReply(CountUsageCall{}.info(), m, CountUsageCall{}.decode) },
 			CountUsageReply{Status: StatusOK, Counted: "counted of test"}},
-		{"ffx2_budget_tick OK", []any{1, "OK", "1795188498438", "1795188498438", "7", []any{[]any{"text of test", "5", "closed of test", "flow_id of test", "1"}, []any{"text of test", "5", "closed of test", "flow_id of test", "1"}}, []any{[]any{"task of test", "item of test", "error of test"}, []any{"task of test", "item of test", "error of test"}}},
+		{"ffx3_budget_tick OK", []any{1, "OK", "1795188498438", "1795188498438", "7", []any{[]any{"text of test", "5", "closed of test", "flow_id of test", "1"}, []any{"text of test", "5", "closed of test", "flow_id of test", "1"}}, []any{[]any{"task of test", "item of test", "error of test"}, []any{"task of test", "item of test", "error of test"}}},
 			func(m message) (any, error) { return decodeReply(BudgetTickCall{}.info(), m, BudgetTickCall{}.decode) },
 			BudgetTickReply{Status: StatusOK, Now: time.UnixMilli(1795188498438).UTC(), NextDueAt: time.UnixMilli(1795188498438).UTC(), Resets: 7, Tasks: []BudgetTask{{Text: "text of test", Gate: 5, Closed: "closed of test", FlowID: "flow_id of test", Wide: true}, {Text: "text of test", Gate: 5, Closed: "closed of test", FlowID: "flow_id of test", Wide: true}}, Faults: []ItemFault{{Task: "task of test", Item: "item of test", Error: "error of test"}, {Task: "task of test", Item: "item of test", Error: "error of test"}}}},
-		{"ffx2_budget_done OK", []any{1, "OK", "9", []any{[]any{"task of test", "item of test", "error of test"}, []any{"task of test", "item of test", "error of test"}}},
+		{"ffx3_budget_done OK", []any{1, "OK", "9", []any{[]any{"task of test", "item of test", "error of test"}, []any{"task of test", "item of test", "error of test"}}},
 			func(m message) (any, error) { return decodeReply(BudgetDoneCall{}.info(), m, BudgetDoneCall{}.decode) },
 			BudgetDoneReply{Status: StatusOK, Released: 9, Faults: []ItemFault{{Task: "task of test", Item: "item of test", Error: "error of test"}, {Task: "task of test", Item: "item of test", Error: "error of test"}}}},
-		{"ffx2_get_budgets OK", []any{1, "OK", []any{[]any{"budget_id of test", "name of test", "key of test", "scope_type of test", "scope_id of test", "effect of test", "1500", "1795188498438", "1", "closed of test", "13", "18", "12", "5", "1", "namespace of test", []any{[]any{"name of test", "6", "9", "5", "5"}, []any{"name of test", "6", "9", "5", "5"}}}, []any{"budget_id of test", "name of test", "key of test", "scope_type of test", "scope_id of test", "effect of test", "1500", "1795188498438", "1", "closed of test", "13", "18", "12", "5", "1", "namespace of test", []any{[]any{"name of test", "6", "9", "5", "5"}, []any{"name of test", "6", "9", "5", "5"}}}}},
+		{"ffx3_get_budgets OK", []any{1, "OK", []any{[]any{"budget_id of test", "name of test", "key of test", "scope_type of test", "scope_id of test", "effect of test", "1500", "1795188498438", "1", "closed of test", "13", "18", "12", "5", "1", "namespace of test", []any{[]any{"name of test", "6", "9", "5", "5"}, []any{"name of test", "6", "9", "5", "5"}}}, []any{"budget_id of test", "name of test", "key of test", "scope_type of test", "scope_id of test", "effect of test", "1500", "1795188498438", "1", "closed of test", "13", "18", "12", "5", "1", "namespace of test", []any{[]any{"name of test", "6", "9", "5", "5"}, []any{"name of test", "6", "9", "5", "5"}}}}},
 			func(m message) (any, error) { return decodeReply(GetBudgetsCall{}.info(), m, GetBudgetsCall{}.decode) },
 			GetBudgetsReply{Status: StatusOK, Budgets: []BudgetState{{BudgetID: "budget_id of test", Name: "name of test", Key: "key of test", ScopeType: "scope_type of test", ScopeID: "scope_id of test", Effect: "effect of test", Interval: 1500 * time.Millisecond, NextResetAt: time.UnixMilli(1795188498438).UTC(), Pinned: true, Closed: "closed of test", BreachCount: 13, SoftBreachCount: 18, ResetCount: 12, Gate: 5, Wide: true, Namespace: "namespace of test", Dims: []BudgetAmount{{Name: "name of test", Spent: 6, Reserved: 9, Hard: 5, Soft: 5}, {Name: "name of test", Spent: 6, Reserved: 9, Hard: 5, Soft: 5}}}, {BudgetID: "budget_id of test", Name: "name of test", Key: "key of test", ScopeType: "scope_type of test", ScopeID: "scope_id of test", Effect: "effect of test", Interval: 1500 * time.Millisecond, NextResetAt: time.UnixMilli(1795188498438).UTC(), Pinned: true, Closed: "closed of test", BreachCount: 13, SoftBreachCount: 18, ResetCount: 12, Gate: 5, Wide: true, Namespace: "namespace of test", Dims: []BudgetAmount{{Name: "name of test", Spent: 6, Reserved: 9, Hard: 5, Soft: 5}, {Name: "name of test", Spent: 6, Reserved: 9, Hard: 5, Soft: 5}}}}}},
-		{"ffx2_list_budgets OK", []any{1, "OK", "next_cursor of test", []any{[]any{"budget_id of test", "name of test", "key of test", "scope_type of test", "scope_id of test", "effect of test", "1500", "1795188498438", "1", "closed of test", "13", "18", "12", "5", "1", "namespace of test", []any{[]any{"name of test", "6", "9", "5", "5"}, []any{"name of test", "6", "9", "5", "5"}}}, []any{"budget_id of test", "name of test", "key of test", "scope_type of test", "scope_id of test", "effect of test", "1500", "1795188498438", "1", "closed of test", "13", "18", "12", "5", "1", "namespace of test", []any{[]any{"name of test", "6", "9", "5", "5"}, []any{"name of test", "6", "9", "5", "5"}}}}},
+		{"ffx3_list_budgets OK", []any{1, "OK", "next_cursor of test", []any{[]any{"budget_id of test", "name of test", "key of test", "scope_type of test", "scope_id of test", "effect of test", "1500", "1795188498438", "1", "closed of test", "13", "18", "12", "5", "1", "namespace of test", []any{[]any{"name of test", "6", "9", "5", "5"}, []any{"name of test", "6", "9", "5", "5"}}}, []any{"budget_id of test", "name of test", "key of test", "scope_type of test", "scope_id of test", "effect of test", "1500", "1795188498438", "1", "closed of test", "13", "18", "12", "5", "1", "namespace of test", []any{[]any{"name of test", "6", "9", "5", "5"}, []any{"name of test", "6", "9", "5", "5"}}}}},
 			func(m message) (any, error) {
 				return decodeReply(ListBudgetsCall{}.info(), m, ListBudgetsCall{}.decode)
 			},
 			ListBudgetsReply{Status: StatusOK, NextCursor: "next_cursor of test", Budgets: []BudgetState{{BudgetID: "budget_id of test", Name: "name of test", Key: "key of test", ScopeType: "scope_type of test", ScopeID: "scope_id of test", Effect: "effect of test", Interval: 1500 * time.Millisecond, NextResetAt: time.UnixMilli(1795188498438).UTC(), Pinned: true, Closed: "closed of test", BreachCount: 13, SoftBreachCount: 18, ResetCount: 12, Gate: 5, Wide: true, Namespace: "namespace of test", Dims: []BudgetAmount{{Name: "name of test", Spent: 6, Reserved: 9, Hard: 5, Soft: 5}, {Name: "name of test", Spent: 6, Reserved: 9, Hard: 5, Soft: 5}}}, {BudgetID: "budget_id of test", Name: "name of test", Key: "key of test", ScopeType: "scope_type of test", ScopeID: "scope_id of test", Effect: "effect of test", Interval: 1500 * time.Millisecond, NextResetAt: time.UnixMilli(1795188498438).UTC(), Pinned: true, Closed: "closed of test", BreachCount: 13, SoftBreachCount: 18, ResetCount: 12, Gate: 5, Wide: true, Namespace: "namespace of test", Dims: []BudgetAmount{{Name: "name of test", Spent: 6, Reserved: 9, Hard: 5, Soft: 5}, {Name: "name of test", Spent: 6, Reserved: 9, Hard: 5, Soft: 5}}}}}},
-		{"ffx2_remove_budget OK", []any{1, "OK", "5", "1"},
+		{"ffx3_remove_budget OK", []any{1, "OK", "5", "1"},
 			func(m message) (any, error) {
 				return decodeReply(RemoveBudgetCall{}.info(), m, RemoveBudgetCall{}.decode)
 			},
 			RemoveBudgetReply{Status: StatusOK, Gate: 5, Told: true}},
-		{"ffx2_remove_budget ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "5", "1"},
+		{"ffx3_remove_budget ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "5", "1"},
 			func(m message) (any, error) {
 				return decodeReply(RemoveBudgetCall{}.info(), m, RemoveBudgetCall{}.decode)
 			},
 			RemoveBudgetReply{Status: StatusAlreadySatisfied, Gate: 5, Told: true}},
-		{"ffx2_use_budget OK", []any{1, "OK", []any{[]any{"state of test", "6", "9", "5", "5", "1"}, []any{"state of test", "6", "9", "5", "5", "1"}}, "5", "closed of test", "1", []any{"owed of test", "owed of test"}},
+		{"ffx3_use_budget OK", []any{1, "OK", []any{[]any{"state of test", "6", "9", "5", "5", "1"}, []any{"state of test", "6", "9", "5", "5", "1"}}, "5", "closed of test", "1", []any{"owed of test", "owed of test"}},
 			func(m message) (any, error) { return decodeReply(UseBudgetCall{}.info(), m, UseBudgetCall{}.decode) },
 			UseBudgetReply{Status: StatusOK, Uses: []BudgetUse{{State: "state of test", Spent: 6, Reserved: 9, Hard: 5, Soft: 5, Waits: true}, {State: "state of test", Spent: 6, Reserved: 9, Hard: 5, Soft: 5, Waits: true}}, Gate: 5, Closed: "closed of test", Told: true, Owed: []string{"owed of test", "owed of test"}}},
-		{"ffx2_set_budget OK", []any{1, "OK", "5", "closed of test", "1"},
+		{"ffx3_set_budget OK", []any{1, "OK", "5", "closed of test", "1"},
 			func(m message) (any, error) { return decodeReply(SetBudgetCall{}.info(), m, SetBudgetCall{}.decode) },
 			SetBudgetReply{Status: StatusOK, Gate: 5, Closed: "closed of test", Told: true}},
-		{"ffx2_set_budget ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "5", "closed of test", "1"},
+		{"ffx3_set_budget ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "5", "closed of test", "1"},
 			func(m message) (any, error) { return decodeReply(SetBudgetCall{}.info(), m, SetBudgetCall{}.decode) },
 			SetBudgetReply{Status: StatusAlreadySatisfied, Gate: 5, Closed: "closed of test", Told: true}},
-		{"ffx2_write_schedule OK", []any{1, "OK", "8"},
+		{"ffx3_write_schedule OK", []any{1, "OK", "8"},
 			func(m message) (any, error) {
 				return decodeReply(WriteScheduleCall{}.info(), m, WriteScheduleCall{}.decode)
 			},
 			WriteScheduleReply{Status: StatusOK, Version: 8}},
-		{"ffx2_write_schedule ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "8"},
+		{"ffx3_write_schedule ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "8"},
 			func(m message) (any, error) {
 				return decodeReply(WriteScheduleCall{}.info(), m, WriteScheduleCall{}.decode)
 			},
 			WriteScheduleReply{Status: StatusAlreadySatisfied, Version: 8}},
-		{"ffx2_read_schedule OK", []any{1, "OK", "1795188498438", "8", "\x00\xff\r\nspec", "\x00\xff\r\nstate", []any{"history of test", "history of test"}},
+		{"ffx3_read_schedule OK", []any{1, "OK", "1795188498438", "8", "\x00\xff\r\nspec", "\x00\xff\r\nstate", []any{"history of test", "history of test"}},
 			func(m message) (any, error) {
 				return decodeReply(ReadScheduleCall{}.info(), m, ReadScheduleCall{}.decode)
 			},
 			ReadScheduleReply{Status: StatusOK, Now: time.UnixMilli(1795188498438).UTC(), Version: 8, Spec: []byte("\x00\xff\r\nspec"), State: []byte("\x00\xff\r\nstate"), History: []string{"history of test", "history of test"}}},
-		{"ffx2_read_schedule_plan OK", []any{1, "OK", "\x00\xff\r\nspec", "\x00\xff\r\ninput", "\x00\xff\r\ndefinition"},
+		{"ffx3_read_schedule_plan OK", []any{1, "OK", "\x00\xff\r\nspec", "\x00\xff\r\ninput", "\x00\xff\r\ndefinition"},
 			func(m message) (any, error) {
 				return decodeReply(ReadSchedulePlanCall{}.info(), m, ReadSchedulePlanCall{}.decode)
 			},
 			ReadSchedulePlanReply{Status: StatusOK, Spec: []byte("\x00\xff\r\nspec"), Input: []byte("\x00\xff\r\ninput"), Definition: []byte("\x00\xff\r\ndefinition")}},
-		{"ffx2_delete_schedule OK", []any{1, "OK"},
+		{"ffx3_delete_schedule OK", []any{1, "OK"},
 			func(m message) (any, error) {
 				return decodeReply(DeleteScheduleCall{}.info(), m, DeleteScheduleCall{}.decode)
 			},
 			DeleteScheduleReply{Status: StatusOK}},
-		{"ffx2_delete_schedule ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED"},
+		{"ffx3_delete_schedule ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED"},
 			func(m message) (any, error) {
 				return decodeReply(DeleteScheduleCall{}.info(), m, DeleteScheduleCall{}.decode)
 			},
 			DeleteScheduleReply{Status: StatusAlreadySatisfied}},
-		{"ffx2_forget_fires OK", []any{1, "OK"},
+		{"ffx3_forget_fires OK", []any{1, "OK"},
 			func(m message) (any, error) {
 				return decodeReply(ForgetFiresCall{}.info(), m, ForgetFiresCall{}.decode)
 			},
 			ForgetFiresReply{Status: StatusOK}},
-		{"ffx2_list_schedules OK", []any{1, "OK", "1795188498438", "next_cursor of test", []any{[]any{"schedule_id of test", "8", "\x00\xff\r\nspec", "\x00\xff\r\nstate"}, []any{"schedule_id of test", "8", "\x00\xff\r\nspec", "\x00\xff\r\nstate"}}, []any{[]any{"task of test", "item of test", "error of test"}, []any{"task of test", "item of test", "error of test"}}},
+		{"ffx3_list_schedules OK", []any{1, "OK", "1795188498438", "next_cursor of test", []any{[]any{"schedule_id of test", "8", "\x00\xff\r\nspec", "\x00\xff\r\nstate"}, []any{"schedule_id of test", "8", "\x00\xff\r\nspec", "\x00\xff\r\nstate"}}, []any{[]any{"task of test", "item of test", "error of test"}, []any{"task of test", "item of test", "error of test"}}},
 			func(m message) (any, error) {
 				return decodeReply(ListSchedulesCall{}.info(), m, ListSchedulesCall{}.decode)
 			},
 			ListSchedulesReply{Status: StatusOK, Now: time.UnixMilli(1795188498438).UTC(), NextCursor: "next_cursor of test", Schedules: []ScheduleRecord{{ScheduleID: "schedule_id of test", Version: 8, Spec: []byte("\x00\xff\r\nspec"), State: []byte("\x00\xff\r\nstate")}, {ScheduleID: "schedule_id of test", Version: 8, Spec: []byte("\x00\xff\r\nspec"), State: []byte("\x00\xff\r\nstate")}}, Faults: []ItemFault{{Task: "task of test", Item: "item of test", Error: "error of test"}, {Task: "task of test", Item: "item of test", Error: "error of test"}}}},
-		{"ffx2_read_run_key OK", []any{1, "OK", "1795188498438", []any{[]any{"flow_id of test", "run_id of test", "1795188498438"}, []any{"flow_id of test", "run_id of test", "1795188498438"}}, "11", []any{[]any{"flow_id of test", "run_id of test", "1795188498438"}, []any{"flow_id of test", "run_id of test", "1795188498438"}}, "13", []any{[]any{"flow_id of test", "run_id of test", "1795188498438"}, []any{"flow_id of test", "run_id of test", "1795188498438"}}, []any{[]any{"flow_id of test", "run_id of test", "1795188498438"}, []any{"flow_id of test", "run_id of test", "1795188498438"}}, []any{[]any{"1795188498438"}, []any{"1795188498438"}}},
+		{"ffx3_read_run_key OK", []any{1, "OK", "1795188498438", []any{[]any{"flow_id of test", "run_id of test", "1795188498438"}, []any{"flow_id of test", "run_id of test", "1795188498438"}}, "11", []any{[]any{"flow_id of test", "run_id of test", "1795188498438"}, []any{"flow_id of test", "run_id of test", "1795188498438"}}, "13", []any{[]any{"flow_id of test", "run_id of test", "1795188498438"}, []any{"flow_id of test", "run_id of test", "1795188498438"}}, []any{[]any{"flow_id of test", "run_id of test", "1795188498438"}, []any{"flow_id of test", "run_id of test", "1795188498438"}}, []any{[]any{"1795188498438"}, []any{"1795188498438"}}},
 			func(m message) (any, error) { return decodeReply(ReadRunKeyCall{}.info(), m, ReadRunKeyCall{}.decode) },
 			ReadRunKeyReply{Status: StatusOK, Now: time.UnixMilli(1795188498438).UTC(), Open: []KeyedRun{{FlowID: "flow_id of test", RunID: "run_id of test", At: time.UnixMilli(1795188498438).UTC()}, {FlowID: "flow_id of test", RunID: "run_id of test", At: time.UnixMilli(1795188498438).UTC()}}, OpenCount: 11, Queued: []KeyedRun{{FlowID: "flow_id of test", RunID: "run_id of test", At: time.UnixMilli(1795188498438).UTC()}, {FlowID: "flow_id of test", RunID: "run_id of test", At: time.UnixMilli(1795188498438).UTC()}}, QueuedCount: 13, First: []KeyedRun{{FlowID: "flow_id of test", RunID: "run_id of test", At: time.UnixMilli(1795188498438).UTC()}, {FlowID: "flow_id of test", RunID: "run_id of test", At: time.UnixMilli(1795188498438).UTC()}}, Pending: []KeyedRun{{FlowID: "flow_id of test", RunID: "run_id of test", At: time.UnixMilli(1795188498438).UTC()}, {FlowID: "flow_id of test", RunID: "run_id of test", At: time.UnixMilli(1795188498438).UTC()}}, Starts: []CountedStart{{At: time.UnixMilli(1795188498438).UTC()}, {At: time.UnixMilli(1795188498438).UTC()}}}},
-		{"ffx2_add_api_token OK", []any{1, "OK"},
+		{"ffx3_add_api_token OK", []any{1, "OK"},
 			func(m message) (any, error) {
 				return decodeReply(AddAPITokenCall{}.info(), m, AddAPITokenCall{}.decode)
 			},
 			AddAPITokenReply{Status: StatusOK}},
-		{"ffx2_add_api_token ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED"},
+		{"ffx3_add_api_token ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED"},
 			func(m message) (any, error) {
 				return decodeReply(AddAPITokenCall{}.info(), m, AddAPITokenCall{}.decode)
 			},
 			AddAPITokenReply{Status: StatusAlreadySatisfied}},
-		{"ffx2_list_api_tokens OK", []any{1, "OK", []any{[]any{"token_name of test", "\x00\xff\r\nabout"}, []any{"token_name of test", "\x00\xff\r\nabout"}}},
+		{"ffx3_list_api_tokens OK", []any{1, "OK", []any{[]any{"token_name of test", "\x00\xff\r\nabout"}, []any{"token_name of test", "\x00\xff\r\nabout"}}},
 			func(m message) (any, error) {
 				return decodeReply(ListAPITokensCall{}.info(), m, ListAPITokensCall{}.decode)
 			},
 			ListAPITokensReply{Status: StatusOK, Tokens: []APIToken{{TokenName: "token_name of test", About: []byte("\x00\xff\r\nabout")}, {TokenName: "token_name of test", About: []byte("\x00\xff\r\nabout")}}}},
-		{"ffx2_remove_api_token OK", []any{1, "OK", "1"},
+		{"ffx3_remove_api_token OK", []any{1, "OK", "1"},
 			func(m message) (any, error) {
 				return decodeReply(RemoveAPITokenCall{}.info(), m, RemoveAPITokenCall{}.decode)
 			},
 			RemoveAPITokenReply{Status: StatusOK, Removed: true}},
-		{"ffx2_add_api_session OK", []any{1, "OK"},
+		{"ffx3_add_api_session OK", []any{1, "OK"},
 			func(m message) (any, error) {
 				return decodeReply(AddAPISessionCall{}.info(), m, AddAPISessionCall{}.decode)
 			},
 			AddAPISessionReply{Status: StatusOK}},
-		{"ffx2_read_api_session OK", []any{1, "OK", "about of test"},
+		{"ffx3_read_api_session OK", []any{1, "OK", "about of test"},
 			func(m message) (any, error) {
 				return decodeReply(ReadAPISessionCall{}.info(), m, ReadAPISessionCall{}.decode)
 			},
 			ReadAPISessionReply{Status: StatusOK, About: "about of test"}},
-		{"ffx2_list_api_sessions OK", []any{1, "OK", "next_cursor of test", []any{[]any{"session_id of test", "\x00\xff\r\nabout", "position of test"}, []any{"session_id of test", "\x00\xff\r\nabout", "position of test"}}},
+		{"ffx3_list_api_sessions OK", []any{1, "OK", "next_cursor of test", []any{[]any{"session_id of test", "\x00\xff\r\nabout", "position of test"}, []any{"session_id of test", "\x00\xff\r\nabout", "position of test"}}},
 			func(m message) (any, error) {
 				return decodeReply(ListAPISessionsCall{}.info(), m, ListAPISessionsCall{}.decode)
 			},
 			ListAPISessionsReply{Status: StatusOK, NextCursor: "next_cursor of test", Sessions: []APISession{{SessionID: "session_id of test", About: []byte("\x00\xff\r\nabout"), Position: "position of test"}, {SessionID: "session_id of test", About: []byte("\x00\xff\r\nabout"), Position: "position of test"}}}},
-		{"ffx2_remove_api_session OK", []any{1, "OK", "1"},
+		{"ffx3_remove_api_session OK", []any{1, "OK", "1"},
 			func(m message) (any, error) {
 				return decodeReply(RemoveAPISessionCall{}.info(), m, RemoveAPISessionCall{}.decode)
 			},
 			RemoveAPISessionReply{Status: StatusOK, Removed: true}},
-		{"ffx2_begin_api_request OK", []any{1, "OK", "1", "stored of test"},
+		{"ffx3_begin_api_request OK", []any{1, "OK", "1", "stored of test"},
 			func(m message) (any, error) {
 				return decodeReply(BeginAPIRequestCall{}.info(), m, BeginAPIRequestCall{}.decode)
 			},
 			BeginAPIRequestReply{Status: StatusOK, First: true, Stored: "stored of test"}},
-		{"ffx2_end_api_request OK", []any{1, "OK"},
+		{"ffx3_end_api_request OK", []any{1, "OK"},
 			func(m message) (any, error) {
 				return decodeReply(EndAPIRequestCall{}.info(), m, EndAPIRequestCall{}.decode)
 			},
 			EndAPIRequestReply{Status: StatusOK}},
-		{"ffx2_audit OK", []any{1, "OK"},
+		{"ffx3_audit OK", []any{1, "OK"},
 			func(m message) (any, error) { return decodeReply(AuditCall{}.info(), m, AuditCall{}.decode) },
 			AuditReply{Status: StatusOK}},
-		{"ffx2_audit ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED"},
+		{"ffx3_audit ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED"},
 			func(m message) (any, error) { return decodeReply(AuditCall{}.info(), m, AuditCall{}.decode) },
 			AuditReply{Status: StatusAlreadySatisfied}},
-		{"ffx2_read_audit OK", []any{1, "OK", "next_cursor of test", []any{[]any{"position of test", "entry_id of test", "actor of test", "action of test", "name of test", "detail of test", "failure of test"}, []any{"position of test", "entry_id of test", "actor of test", "action of test", "name of test", "detail of test", "failure of test"}}},
+		{"ffx3_read_audit OK", []any{1, "OK", "next_cursor of test", []any{[]any{"position of test", "entry_id of test", "actor of test", "action of test", "name of test", "detail of test", "failure of test"}, []any{"position of test", "entry_id of test", "actor of test", "action of test", "name of test", "detail of test", "failure of test"}}},
 			func(m message) (any, error) { return decodeReply(ReadAuditCall{}.info(), m, ReadAuditCall{}.decode) },
 			ReadAuditReply{Status: StatusOK, NextCursor: "next_cursor of test", Entries: []AuditEntry{{Position: "position of test", EntryID: "entry_id of test", Actor: "actor of test", Action: "action of test", Name: "name of test", Detail: "detail of test", Failure: "failure of test"}, {Position: "position of test", EntryID: "entry_id of test", Actor: "actor of test", Action: "action of test", Name: "name of test", Detail: "detail of test", Failure: "failure of test"}}}},
-		{"ffx2_hold_failure_hook OK", []any{1, "OK", "1", "11", "cursor of test", "1795188498438"},
+		{"ffx3_hold_failure_hook OK", []any{1, "OK", "1", "11", "cursor of test", "1795188498438"},
 			func(m message) (any, error) {
 				return decodeReply(HoldFailureHookCall{}.info(), m, HoldFailureHookCall{}.decode)
 			},
 			HoldFailureHookReply{Status: StatusOK, Held: true, FreeInMs: 11, Cursor: "cursor of test", StoredAt: time.UnixMilli(1795188498438).UTC()}},
-		{"ffx2_publish_flow OK", []any{1, "OK", "1"},
+		{"ffx3_publish_flow OK", []any{1, "OK", "1"},
 			func(m message) (any, error) {
 				return decodeReply(PublishFlowCall{}.info(), m, PublishFlowCall{}.decode)
 			},
 			PublishFlowReply{Status: StatusOK, Known: true}},
-		{"ffx2_publish_flow ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "1"},
+		{"ffx3_publish_flow ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "1"},
 			func(m message) (any, error) {
 				return decodeReply(PublishFlowCall{}.info(), m, PublishFlowCall{}.decode)
 			},
 			PublishFlowReply{Status: StatusAlreadySatisfied, Known: true}},
-		{"ffx2_read_published OK", []any{1, "OK", "1", "graph_hash of test", "digest of test", "1795188498438", "published_by of test", "\x00\xff\r\nabout", "\x00\xff\r\ndefinition", "\x00\xff\r\ninput_schema", "\x00\xff\r\nresult_schema", []any{[]any{"graph_hash of test", "1795188498438", "published_by of test"}, []any{"graph_hash of test", "1795188498438", "published_by of test"}}},
+		{"ffx3_read_published OK", []any{1, "OK", "1", "graph_hash of test", "digest of test", "1795188498438", "published_by of test", "\x00\xff\r\nabout", "\x00\xff\r\ndefinition", "\x00\xff\r\ninput_schema", "\x00\xff\r\nresult_schema", []any{[]any{"graph_hash of test", "1795188498438", "published_by of test"}, []any{"graph_hash of test", "1795188498438", "published_by of test"}}},
 			func(m message) (any, error) {
 				return decodeReply(ReadPublishedCall{}.info(), m, ReadPublishedCall{}.decode)
 			},
 			ReadPublishedReply{Status: StatusOK, Same: true, GraphHash: "graph_hash of test", Digest: "digest of test", PublishedAt: time.UnixMilli(1795188498438).UTC(), PublishedBy: "published_by of test", About: []byte("\x00\xff\r\nabout"), Definition: []byte("\x00\xff\r\ndefinition"), InputSchema: []byte("\x00\xff\r\ninput_schema"), ResultSchema: []byte("\x00\xff\r\nresult_schema"), History: []Publication{{GraphHash: "graph_hash of test", PublishedAt: time.UnixMilli(1795188498438).UTC(), PublishedBy: "published_by of test"}, {GraphHash: "graph_hash of test", PublishedAt: time.UnixMilli(1795188498438).UTC(), PublishedBy: "published_by of test"}}}},
-		{"ffx2_list_published OK", []any{1, "OK", []any{[]any{"flow_name of test", "graph_hash of test", "1795188498438", "published_by of test", "\x00\xff\r\nabout"}, []any{"flow_name of test", "graph_hash of test", "1795188498438", "published_by of test", "\x00\xff\r\nabout"}}, "next_cursor of test"},
+		{"ffx3_list_published OK", []any{1, "OK", []any{[]any{"flow_name of test", "graph_hash of test", "1795188498438", "published_by of test", "\x00\xff\r\nabout"}, []any{"flow_name of test", "graph_hash of test", "1795188498438", "published_by of test", "\x00\xff\r\nabout"}}, "next_cursor of test"},
 			func(m message) (any, error) {
 				return decodeReply(ListPublishedCall{}.info(), m, ListPublishedCall{}.decode)
 			},
 			ListPublishedReply{Status: StatusOK, Flows: []PublishedFlow{{FlowName: "flow_name of test", GraphHash: "graph_hash of test", PublishedAt: time.UnixMilli(1795188498438).UTC(), PublishedBy: "published_by of test", About: []byte("\x00\xff\r\nabout")}, {FlowName: "flow_name of test", GraphHash: "graph_hash of test", PublishedAt: time.UnixMilli(1795188498438).UTC(), PublishedBy: "published_by of test", About: []byte("\x00\xff\r\nabout")}}, NextCursor: "next_cursor of test"}},
-		{"ffx2_withdraw_flow OK", []any{1, "OK"},
+		{"ffx3_withdraw_flow OK", []any{1, "OK"},
 			func(m message) (any, error) {
 				return decodeReply(WithdrawFlowCall{}.info(), m, WithdrawFlowCall{}.decode)
 			},
 			WithdrawFlowReply{Status: StatusOK}},
-		{"ffx2_withdraw_flow ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED"},
+		{"ffx3_withdraw_flow ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED"},
 			func(m message) (any, error) {
 				return decodeReply(WithdrawFlowCall{}.info(), m, WithdrawFlowCall{}.decode)
 			},
 			WithdrawFlowReply{Status: StatusAlreadySatisfied}},
-		{"ffx2_report_worker OK", []any{1, "OK", "1", "1"},
+		{"ffx3_report_worker OK", []any{1, "OK", "1", "1"},
 			func(m message) (any, error) {
 				return decodeReply(ReportWorkerCall{}.info(), m, ReportWorkerCall{}.decode)
 			},
 			ReportWorkerReply{Status: StatusOK, Known: true, Drain: true}},
-		{"ffx2_drain_worker OK", []any{1, "OK"},
+		{"ffx3_drain_worker OK", []any{1, "OK"},
 			func(m message) (any, error) {
 				return decodeReply(DrainWorkerCall{}.info(), m, DrainWorkerCall{}.decode)
 			},
 			DrainWorkerReply{Status: StatusOK}},
-		{"ffx2_drain_worker ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED"},
+		{"ffx3_drain_worker ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED"},
 			func(m message) (any, error) {
 				return decodeReply(DrainWorkerCall{}.info(), m, DrainWorkerCall{}.decode)
 			},
 			DrainWorkerReply{Status: StatusAlreadySatisfied}},
-		{"ffx2_list_workers OK", []any{1, "OK", []any{[]any{"worker_instance_id of test", "state of test", "5", "1795188498438", "1795188498438", "1795188498438", "drain_by of test", "lanes of test", "kinds of test", "\x00\xff\r\nabout", "\x00\xff\r\nstarted"}, []any{"worker_instance_id of test", "state of test", "5", "1795188498438", "1795188498438", "1795188498438", "drain_by of test", "lanes of test", "kinds of test", "\x00\xff\r\nabout", "\x00\xff\r\nstarted"}}, "next_cursor of test", "1795188498438"},
+		{"ffx3_list_workers OK", []any{1, "OK", []any{[]any{"worker_instance_id of test", "state of test", "5", "1795188498438", "1795188498438", "1795188498438", "drain_by of test", "lanes of test", "kinds of test", "\x00\xff\r\nabout", "\x00\xff\r\nstarted"}, []any{"worker_instance_id of test", "state of test", "5", "1795188498438", "1795188498438", "1795188498438", "drain_by of test", "lanes of test", "kinds of test", "\x00\xff\r\nabout", "\x00\xff\r\nstarted"}}, "next_cursor of test", "1795188498438"},
 			func(m message) (any, error) {
 				return decodeReply(ListWorkersCall{}.info(), m, ListWorkersCall{}.decode)
 			},
 			ListWorkersReply{Status: StatusOK, Workers: []WorkerRecord{{WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, ReportedAt: time.UnixMilli(1795188498438).UTC(), ExpiresAt: time.UnixMilli(1795188498438).UTC(), DrainRequestedAt: time.UnixMilli(1795188498438).UTC(), DrainBy: "drain_by of test", Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout"), Started: []byte("\x00\xff\r\nstarted")}, {WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, ReportedAt: time.UnixMilli(1795188498438).UTC(), ExpiresAt: time.UnixMilli(1795188498438).UTC(), DrainRequestedAt: time.UnixMilli(1795188498438).UTC(), DrainBy: "drain_by of test", Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout"), Started: []byte("\x00\xff\r\nstarted")}}, NextCursor: "next_cursor of test", Now: time.UnixMilli(1795188498438).UTC()}},
-		{"ffx2_find_workers OK", []any{1, "OK", []any{[]any{"1", "worker_instance_id of test", "state of test", "1795188498438", "\x00\xff\r\nabout"}, []any{"1", "worker_instance_id of test", "state of test", "1795188498438", "\x00\xff\r\nabout"}}, "1795188498438"},
+		{"ffx3_find_workers OK", []any{1, "OK", []any{[]any{"1", "worker_instance_id of test", "state of test", "1795188498438", "\x00\xff\r\nabout"}, []any{"1", "worker_instance_id of test", "state of test", "1795188498438", "\x00\xff\r\nabout"}}, "1795188498438"},
 			func(m message) (any, error) {
 				return decodeReply(FindWorkersCall{}.info(), m, FindWorkersCall{}.decode)
 			},
 			FindWorkersReply{Status: StatusOK, Sightings: []WorkerSighting{{Live: true, WorkerInstanceID: "worker_instance_id of test", State: "state of test", ReportedAt: time.UnixMilli(1795188498438).UTC(), About: []byte("\x00\xff\r\nabout")}, {Live: true, WorkerInstanceID: "worker_instance_id of test", State: "state of test", ReportedAt: time.UnixMilli(1795188498438).UTC(), About: []byte("\x00\xff\r\nabout")}}, Now: time.UnixMilli(1795188498438).UTC()}},
-		{"ffx2_read_builds OK", []any{1, "OK", []any{"\x00\xff\r\nbuilds", "\x00\xff\r\nbuilds"}},
+		{"ffx3_read_builds OK", []any{1, "OK", []any{"\x00\xff\r\nbuilds", "\x00\xff\r\nbuilds"}},
 			func(m message) (any, error) { return decodeReply(ReadBuildsCall{}.info(), m, ReadBuildsCall{}.decode) },
 			ReadBuildsReply{Status: StatusOK, Builds: [][]byte{[]byte("\x00\xff\r\nbuilds"), []byte("\x00\xff\r\nbuilds")}}},
-		{"ffx2_missing_rights OK", []any{1, "OK", []any{"missing of test", "missing of test"}},
+		{"ffx3_missing_rights OK", []any{1, "OK", []any{"missing of test", "missing of test"}},
 			func(m message) (any, error) {
 				return decodeReply(MissingRightsCall{}.info(), m, MissingRightsCall{}.decode)
 			},
@@ -1845,49 +1845,49 @@ func goldenReplies() []goldenReply {
 		{"ffx_version OK", []any{1, "OK", "build of test", "9", "13"},
 			func(m message) (any, error) { return decodeReply(VersionCall{}.info(), m, VersionCall{}.decode) },
 			VersionReply{Status: StatusOK, Build: "build of test", Protocol: 9, MinProtocol: 13}},
-		{"ffx2_count_members OK", []any{1, "OK", "next_cursor of test", "8", "6", []any{[]any{"index of test", "8"}, []any{"index of test", "8"}}, []any{[]any{"task of test", "item of test", "error of test"}, []any{"task of test", "item of test", "error of test"}}},
+		{"ffx3_count_members OK", []any{1, "OK", "next_cursor of test", "8", "6", []any{[]any{"index of test", "8"}, []any{"index of test", "8"}}, []any{[]any{"task of test", "item of test", "error of test"}, []any{"task of test", "item of test", "error of test"}}},
 			func(m message) (any, error) {
 				return decodeReply(CountMembersCall{}.info(), m, CountMembersCall{}.decode)
 			},
 			CountMembersReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Large: 6, Repaired: []RepairedIndex{{Index: "index of test", Entries: 8}, {Index: "index of test", Entries: 8}}, Faults: []ItemFault{{Task: "task of test", Item: "item of test", Error: "error of test"}, {Task: "task of test", Item: "item of test", Error: "error of test"}}}},
-		{"ffx2_reconcile_quotas OK", []any{1, "OK", "next_cursor of test", "8", "9", []any{[]any{"quota_policy_id of test", "execution of test", "admitted_at of test", "1"}, []any{"quota_policy_id of test", "execution of test", "admitted_at of test", "1"}}, []any{[]any{"task of test", "item of test", "error of test"}, []any{"task of test", "item of test", "error of test"}}},
+		{"ffx3_reconcile_quotas OK", []any{1, "OK", "next_cursor of test", "8", "9", []any{[]any{"quota_policy_id of test", "execution of test", "admitted_at of test", "1"}, []any{"quota_policy_id of test", "execution of test", "admitted_at of test", "1"}}, []any{[]any{"task of test", "item of test", "error of test"}, []any{"task of test", "item of test", "error of test"}}},
 			func(m message) (any, error) {
 				return decodeReply(ReconcileQuotasCall{}.info(), m, ReconcileQuotasCall{}.decode)
 			},
 			ReconcileQuotasReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Repaired: 9, Admitted: []Admitted{{QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", AdmittedAt: "admitted_at of test", Guarded: true}, {QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", AdmittedAt: "admitted_at of test", Guarded: true}}, Faults: []ItemFault{{Task: "task of test", Item: "item of test", Error: "error of test"}, {Task: "task of test", Item: "item of test", Error: "error of test"}}}},
-		{"ffx2_drop_admissions OK", []any{1, "OK", "8", []any{[]any{"quota_policy_id of test", "execution of test", "admitted_at of test", "1"}, []any{"quota_policy_id of test", "execution of test", "admitted_at of test", "1"}}, []any{[]any{"task of test", "item of test", "error of test"}, []any{"task of test", "item of test", "error of test"}}},
+		{"ffx3_drop_admissions OK", []any{1, "OK", "8", []any{[]any{"quota_policy_id of test", "execution of test", "admitted_at of test", "1"}, []any{"quota_policy_id of test", "execution of test", "admitted_at of test", "1"}}, []any{[]any{"task of test", "item of test", "error of test"}, []any{"task of test", "item of test", "error of test"}}},
 			func(m message) (any, error) {
 				return decodeReply(DropAdmissionsCall{}.info(), m, DropAdmissionsCall{}.decode)
 			},
 			DropAdmissionsReply{Status: StatusOK, Dropped: 8, Again: []Admitted{{QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", AdmittedAt: "admitted_at of test", Guarded: true}, {QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", AdmittedAt: "admitted_at of test", Guarded: true}}, Faults: []ItemFault{{Task: "task of test", Item: "item of test", Error: "error of test"}, {Task: "task of test", Item: "item of test", Error: "error of test"}}}},
-		{"ffx2_reconcile_budgets OK", []any{1, "OK", "next_cursor of test", "8", "9", []any{[]any{"task of test", "item of test", "error of test"}, []any{"task of test", "item of test", "error of test"}}},
+		{"ffx3_reconcile_budgets OK", []any{1, "OK", "next_cursor of test", "8", "9", []any{[]any{"task of test", "item of test", "error of test"}, []any{"task of test", "item of test", "error of test"}}},
 			func(m message) (any, error) {
 				return decodeReply(ReconcileBudgetsCall{}.info(), m, ReconcileBudgetsCall{}.decode)
 			},
 			ReconcileBudgetsReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Repaired: 9, Faults: []ItemFault{{Task: "task of test", Item: "item of test", Error: "error of test"}, {Task: "task of test", Item: "item of test", Error: "error of test"}}}},
-		{"ffx2_reconcile OK", []any{1, "OK", "next_cursor of test", "8", []any{[]any{"index of test", "8"}, []any{"index of test", "8"}}, []any{[]any{"task of test", "item of test", "error of test"}, []any{"task of test", "item of test", "error of test"}}},
+		{"ffx3_reconcile OK", []any{1, "OK", "next_cursor of test", "8", []any{[]any{"index of test", "8"}, []any{"index of test", "8"}}, []any{[]any{"task of test", "item of test", "error of test"}, []any{"task of test", "item of test", "error of test"}}},
 			func(m message) (any, error) { return decodeReply(ReconcileCall{}.info(), m, ReconcileCall{}.decode) },
 			ReconcileReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Repaired: []RepairedIndex{{Index: "index of test", Entries: 8}, {Index: "index of test", Entries: 8}}, Faults: []ItemFault{{Task: "task of test", Item: "item of test", Error: "error of test"}, {Task: "task of test", Item: "item of test", Error: "error of test"}}}},
-		{"ffx2_reconcile_edges OK", []any{1, "OK", "next_cursor of test", "8", "9", []any{[]any{"task of test", "item of test", "error of test"}, []any{"task of test", "item of test", "error of test"}}},
+		{"ffx3_reconcile_edges OK", []any{1, "OK", "next_cursor of test", "8", "9", []any{[]any{"task of test", "item of test", "error of test"}, []any{"task of test", "item of test", "error of test"}}},
 			func(m message) (any, error) {
 				return decodeReply(ReconcileEdgesCall{}.info(), m, ReconcileEdgesCall{}.decode)
 			},
 			ReconcileEdgesReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Resolved: 9, Faults: []ItemFault{{Task: "task of test", Item: "item of test", Error: "error of test"}, {Task: "task of test", Item: "item of test", Error: "error of test"}}}},
-		{"ffx2_check_keys OK", []any{1, "OK", []any{[]any{"index of test", "8"}, []any{"index of test", "8"}}, []any{[]any{"kind of test", "name of test", "cursor of test"}, []any{"kind of test", "name of test", "cursor of test"}}, []any{[]any{"task of test", "item of test", "error of test"}, []any{"task of test", "item of test", "error of test"}}},
+		{"ffx3_check_keys OK", []any{1, "OK", []any{[]any{"index of test", "8"}, []any{"index of test", "8"}}, []any{[]any{"kind of test", "name of test", "cursor of test"}, []any{"kind of test", "name of test", "cursor of test"}}, []any{[]any{"task of test", "item of test", "error of test"}, []any{"task of test", "item of test", "error of test"}}},
 			func(m message) (any, error) { return decodeReply(CheckKeysCall{}.info(), m, CheckKeysCall{}.decode) },
 			CheckKeysReply{Status: StatusOK, Repaired: []RepairedIndex{{Index: "index of test", Entries: 8}, {Index: "index of test", Entries: 8}}, Left: []Orphan{{Kind: "kind of test", Name: "name of test", Cursor: "cursor of test"}, {Kind: "kind of test", Name: "name of test", Cursor: "cursor of test"}}, Faults: []ItemFault{{Task: "task of test", Item: "item of test", Error: "error of test"}, {Task: "task of test", Item: "item of test", Error: "error of test"}}}},
-		{"ffx2_reconcile_siblings OK", []any{1, "OK", "next_cursor of test", "8", "7", "6", "6", []any{[]any{"task of test", "item of test", "error of test"}, []any{"task of test", "item of test", "error of test"}}},
+		{"ffx3_reconcile_siblings OK", []any{1, "OK", "next_cursor of test", "8", "7", "6", "6", []any{[]any{"task of test", "item of test", "error of test"}, []any{"task of test", "item of test", "error of test"}}},
 			func(m message) (any, error) {
 				return decodeReply(ReconcileSiblingsCall{}.info(), m, ReconcileSiblingsCall{}.decode)
 			},
 			ReconcileSiblingsReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Closed: 7, Stale: 6, Owing: 6, Faults: []ItemFault{{Task: "task of test", Item: "item of test", Error: "error of test"}, {Task: "task of test", Item: "item of test", Error: "error of test"}}}},
-		{"ffx2_tick OK", []any{1, "OK", "1795188498438", "1795188498438", "1", "9", "15", "19", "18", "10", "11", "20", "18", "7", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
+		{"ffx3_tick OK", []any{1, "OK", "1795188498438", "1795188498438", "1", "9", "15", "19", "18", "10", "11", "20", "18", "7", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
 			func(m message) (any, error) { return decodeReply(TickCall{}.info(), m, TickCall{}.decode) },
 			TickReply{Status: StatusOK, Now: time.UnixMilli(1795188498438).UTC(), NextDueAt: time.UnixMilli(1795188498438).UTC(), More: true, Promoted: 9, LeasesExpired: 15, AttemptsTimedOut: 19, DeadlinesExpired: 18, Cancelled: 10, Propagated: 11, SuspensionsExpired: 20, WaitpointsClosed: 18, Purged: 7, Candidates: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}}},
-		{"ffx2_keep OK", []any{1, "OK", "1795188498438", "1795188498438", "1", []any{[]any{"task of test", "5", "1500"}, []any{"task of test", "5", "1500"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}, []any{"schedules of test", "schedules of test"}, []any{[]any{"kind of test", "flow_id of test", "parent_execution_id of test", "5", "outcome of test", "reason of test"}, []any{"kind of test", "flow_id of test", "parent_execution_id of test", "5", "outcome of test", "reason of test"}}, "10", []any{[]any{"disposition of test", "6"}, []any{"disposition of test", "6"}}, []any{"bulk_jobs of test", "bulk_jobs of test"}, "11", []any{[]any{"task of test", "item of test", "error of test"}, []any{"task of test", "item of test", "error of test"}}, []any{[]any{"reason of test", "6"}, []any{"reason of test", "6"}}},
+		{"ffx3_keep OK", []any{1, "OK", "1795188498438", "1795188498438", "1", []any{[]any{"task of test", "5", "1500"}, []any{"task of test", "5", "1500"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}, []any{"schedules of test", "schedules of test"}, []any{[]any{"kind of test", "flow_id of test", "parent_execution_id of test", "5", "outcome of test", "reason of test"}, []any{"kind of test", "flow_id of test", "parent_execution_id of test", "5", "outcome of test", "reason of test"}}, "10", []any{[]any{"disposition of test", "6"}, []any{"disposition of test", "6"}}, []any{"bulk_jobs of test", "bulk_jobs of test"}, "11", []any{[]any{"task of test", "item of test", "error of test"}, []any{"task of test", "item of test", "error of test"}}, []any{[]any{"reason of test", "6"}, []any{"reason of test", "6"}}},
 			func(m message) (any, error) { return decodeReply(KeepCall{}.info(), m, KeepCall{}.decode) },
 			KeepReply{Status: StatusOK, Now: time.UnixMilli(1795188498438).UTC(), NextDueAt: time.UnixMilli(1795188498438).UTC(), More: true, Done: []TaskDone{{Task: "task of test", Done: 5, Lag: 1500 * time.Millisecond}, {Task: "task of test", Done: 5, Lag: 1500 * time.Millisecond}}, Candidates: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}, Schedules: []keyspace.ScheduleID{"schedules of test", "schedules of test"}, RelayEntries: []RelayEntry{{Kind: "kind of test", FlowID: "flow_id of test", ParentExecutionID: "parent_execution_id of test", Ends: 5, Outcome: "outcome of test", Reason: "reason of test"}, {Kind: "kind of test", FlowID: "flow_id of test", ParentExecutionID: "parent_execution_id of test", Ends: 5, Outcome: "outcome of test", Reason: "reason of test"}}, Unchecked: 10, Siblings: []SiblingCount{{Disposition: "disposition of test", Count: 6}, {Disposition: "disposition of test", Count: 6}}, BulkJobs: []keyspace.BulkJobID{"bulk_jobs of test", "bulk_jobs of test"}, NowMicros: 11, Faults: []ItemFault{{Task: "task of test", Item: "item of test", Error: "error of test"}, {Task: "task of test", Item: "item of test", Error: "error of test"}}, Dispatched: []SiblingDispatch{{Reason: "reason of test", Count: 6}, {Reason: "reason of test", Count: 6}}}},
-		{"ffx2_end_leases OK", []any{1, "OK", "6", "1"},
+		{"ffx3_end_leases OK", []any{1, "OK", "6", "1"},
 			func(m message) (any, error) { return decodeReply(EndLeasesCall{}.info(), m, EndLeasesCall{}.decode) },
 			EndLeasesReply{Status: StatusOK, Ended: 6, More: true}},
 	}
@@ -1955,163 +1955,163 @@ func bytesCalls() []bytesCall {
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx2_put_graph definition", 5, func(k Keys, b []byte) ([]string, error) {
+		{"ffx3_put_graph definition", 5, func(k Keys, b []byte) ([]string, error) {
 			c := PutGraphCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Graph: "graph of test", First: 6, Last: true, Edges: 6, Result: 7, Definition: []byte("\x00\xff\r\ndefinition"), Budgets: []byte("\x00\xff\r\nbudgets"), Blocking: "blocking of test", Nodes: []PutGraphNode{{Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond, Delay: 1500 * time.Millisecond, Wait: []byte("\x00\xff\r\nwait"), Join: "join of test", Ups: []byte("\x00\xff\r\nups"), Downs: []byte("\x00\xff\r\ndowns"), Limits: "limits of test"}, {Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond, Delay: 1500 * time.Millisecond, Wait: []byte("\x00\xff\r\nwait"), Join: "join of test", Ups: []byte("\x00\xff\r\nups"), Downs: []byte("\x00\xff\r\ndowns"), Limits: "limits of test"}}}
 			c.Definition = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx2_put_graph budgets", 6, func(k Keys, b []byte) ([]string, error) {
+		{"ffx3_put_graph budgets", 6, func(k Keys, b []byte) ([]string, error) {
 			c := PutGraphCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Graph: "graph of test", First: 6, Last: true, Edges: 6, Result: 7, Definition: []byte("\x00\xff\r\ndefinition"), Budgets: []byte("\x00\xff\r\nbudgets"), Blocking: "blocking of test", Nodes: []PutGraphNode{{Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond, Delay: 1500 * time.Millisecond, Wait: []byte("\x00\xff\r\nwait"), Join: "join of test", Ups: []byte("\x00\xff\r\nups"), Downs: []byte("\x00\xff\r\ndowns"), Limits: "limits of test"}, {Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond, Delay: 1500 * time.Millisecond, Wait: []byte("\x00\xff\r\nwait"), Join: "join of test", Ups: []byte("\x00\xff\r\nups"), Downs: []byte("\x00\xff\r\ndowns"), Limits: "limits of test"}}}
 			c.Budgets = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx2_submit class", 0, func(k Keys, b []byte) ([]string, error) {
+		{"ffx3_submit class", 0, func(k Keys, b []byte) ([]string, error) {
 			c := SubmitCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Class: []byte("\x00\xff\r\nclass"), Deadline: 1500 * time.Millisecond, StartAt: time.UnixMilli(1795188498438).UTC(), Origin: "origin of test", ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}, Tags: []SubmitTag{{Name: "name of test", Value: "value of test"}, {Name: "name of test", Value: "value of test"}}, Runs: []SubmitRun{{FlowID: "flow_id of test", Record: []byte("\x00\xff\r\nrecord"), Input: []byte("\x00\xff\r\ninput"), FairKey: "fair_key of test"}, {FlowID: "flow_id of test", Record: []byte("\x00\xff\r\nrecord"), Input: []byte("\x00\xff\r\ninput"), FairKey: "fair_key of test"}}, Limits: []SubmitLimit{{Run: 4, Node: 5, Text: "text of test", QuotaPolicyID: "quota_policy_id of test"}, {Run: 4, Node: 5, Text: "text of test", QuotaPolicyID: "quota_policy_id of test"}}, Budgets: []SubmitBudget{{Run: 4, Text: []byte("\x00\xff\r\ntext"), Blocking: "blocking of test"}, {Run: 4, Text: []byte("\x00\xff\r\ntext"), Blocking: "blocking of test"}}, OwnTags: []SubmitOwnTag{{Run: 4, Name: "name of test", Value: "value of test"}, {Run: 4, Name: "name of test", Value: "value of test"}}, Parents: []SubmitParent{{Run: 4, ExecutionID: "execution_id of test", FailFast: true}, {Run: 4, ExecutionID: "execution_id of test", FailFast: true}}, Fires: []SubmitFire{{ScheduleID: "schedule_id of test", Name: "name of test", Incarnation: "incarnation of test", Serial: 7, FireAt: time.UnixMilli(1795188498438).UTC(), StartBefore: time.UnixMilli(1795188498438).UTC()}, {ScheduleID: "schedule_id of test", Name: "name of test", Incarnation: "incarnation of test", Serial: 7, FireAt: time.UnixMilli(1795188498438).UTC(), StartBefore: time.UnixMilli(1795188498438).UTC()}}, Signals: []SubmitSignal{{Run: 4, Node: "node of test", Step: "step of test", SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload"), SignalCategory: "signal_category of test", CorrelationID: "correlation_id of test", Checked: "checked of test"}, {Run: 4, Node: "node of test", Step: "step of test", SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload"), SignalCategory: "signal_category of test", CorrelationID: "correlation_id of test", Checked: "checked of test"}}, Arrivals: []SubmitArrival{{Run: 4, KeyID: "key_id of test", Key: "key of test", CallID: "call_id of test", AtOnce: 8, WhenTaken: "when_taken of test", UniqueFor: 1500 * time.Millisecond, Windows: "windows of test", WhenMany: "when_many of test", Quiet: 1500 * time.Millisecond, AtMost: 1500 * time.Millisecond, MaxInputs: 11}, {Run: 4, KeyID: "key_id of test", Key: "key of test", CallID: "call_id of test", AtOnce: 8, WhenTaken: "when_taken of test", UniqueFor: 1500 * time.Millisecond, Windows: "windows of test", WhenMany: "when_many of test", Quiet: 1500 * time.Millisecond, AtMost: 1500 * time.Millisecond, MaxInputs: 11}}, Forks: []SubmitFork{{Run: 4, ForkedFrom: "forked_from of test"}, {Run: 4, ForkedFrom: "forked_from of test"}}, Kept: []SubmitKept{{Node: 5, Result: []byte("\x00\xff\r\nresult")}, {Node: 5, Result: []byte("\x00\xff\r\nresult")}}, Skips: []SubmitSkip{{Node: 5, Reason: "reason of test"}, {Node: 5, Reason: "reason of test"}}}
 			c.Class = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx2_complete result", 4, func(k Keys, b []byte) ([]string, error) {
+		{"ffx3_complete result", 4, func(k Keys, b []byte) ([]string, error) {
 			c := CompleteCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Result: []byte("\x00\xff\r\nresult"), ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}}
 			c.Result = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx2_continue_as_new state", 5, func(k Keys, b []byte) ([]string, error) {
+		{"ffx3_continue_as_new state", 5, func(k Keys, b []byte) ([]string, error) {
 			c := ContinueAsNewCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Generation: 11, State: []byte("\x00\xff\r\nstate"), ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}}
 			c.State = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx2_fail details", 11, func(k Keys, b []byte) ([]string, error) {
+		{"ffx3_fail details", 11, func(k Keys, b []byte) ([]string, error) {
 			c := FailCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", AttemptIndex: 14, Reason: "reason of test", Category: "category of test", Retryable: true, RetryAfter: 1500 * time.Millisecond, JitterPermille: 16, Stack: "stack of test", Details: []byte("\x00\xff\r\ndetails")}
 			c.Details = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx2_suspend condition", 7, func(k Keys, b []byte) ([]string, error) {
+		{"ffx3_suspend condition", 7, func(k Keys, b []byte) ([]string, error) {
 			c := SuspendCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", SuspensionID: "suspension_id of test", WaitpointKey: "waitpoint_key of test", Condition: []byte("\x00\xff\r\ncondition"), Timeout: 1500 * time.Millisecond, TimeoutBehavior: "timeout_behavior of test", Collect: true, About: []byte("\x00\xff\r\nabout"), ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}}
 			c.Condition = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx2_suspend about", 11, func(k Keys, b []byte) ([]string, error) {
+		{"ffx3_suspend about", 11, func(k Keys, b []byte) ([]string, error) {
 			c := SuspendCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", SuspensionID: "suspension_id of test", WaitpointKey: "waitpoint_key of test", Condition: []byte("\x00\xff\r\ncondition"), Timeout: 1500 * time.Millisecond, TimeoutBehavior: "timeout_behavior of test", Collect: true, About: []byte("\x00\xff\r\nabout"), ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}}
 			c.About = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx2_record_step value", 5, func(k Keys, b []byte) ([]string, error) {
+		{"ffx3_record_step value", 5, func(k Keys, b []byte) ([]string, error) {
 			c := RecordStepCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", Value: []byte("\x00\xff\r\nvalue")}
 			c.Value = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx2_open_waitpoint about", 8, func(k Keys, b []byte) ([]string, error) {
+		{"ffx3_open_waitpoint about", 8, func(k Keys, b []byte) ([]string, error) {
 			c := OpenWaitpointCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", WaitpointID: "waitpoint_id of test", WaitpointKey: "waitpoint_key of test", ExpiresIn: 1500 * time.Millisecond, About: []byte("\x00\xff\r\nabout")}
 			c.About = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx2_end_wait result", 3, func(k Keys, b []byte) ([]string, error) {
+		{"ffx3_end_wait result", 3, func(k Keys, b []byte) ([]string, error) {
 			c := EndWaitCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", Resume: true, Result: []byte("\x00\xff\r\nresult"), Reason: "reason of test", Actor: "actor of test", Namespace: "namespace of test", FlowID: "flow_id of test", Checked: "checked of test"}
 			c.Result = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx2_start_bulk_job spec", 2, func(k Keys, b []byte) ([]string, error) {
+		{"ffx3_start_bulk_job spec", 2, func(k Keys, b []byte) ([]string, error) {
 			c := StartBulkJobCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, BulkJobID: "bulk_job_id of test", Namespace: "namespace of test", Spec: []byte("\x00\xff\r\nspec")}
 			c.Spec = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx2_save_bulk_job progress", 2, func(k Keys, b []byte) ([]string, error) {
+		{"ffx3_save_bulk_job progress", 2, func(k Keys, b []byte) ([]string, error) {
 			c := SaveBulkJobCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, BulkJobID: "bulk_job_id of test", Claimant: "claimant of test", Progress: []byte("\x00\xff\r\nprogress"), DueAt: time.UnixMilli(1795188498438).UTC(), Completed: true}
 			c.Progress = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx2_put_live_value value", 5, func(k Keys, b []byte) ([]string, error) {
+		{"ffx3_put_live_value value", 5, func(k Keys, b []byte) ([]string, error) {
 			c := PutLiveValueCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", ValueKey: "value_key of test", Value: []byte("\x00\xff\r\nvalue")}
 			c.Value = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx2_write_schedule state", 3, func(k Keys, b []byte) ([]string, error) {
+		{"ffx3_write_schedule state", 3, func(k Keys, b []byte) ([]string, error) {
 			c := WriteScheduleCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test", Version: 8, WriteID: "write_id of test", State: []byte("\x00\xff\r\nstate"), DueAt: time.UnixMilli(1795188498438).UTC(), Spec: []byte("\x00\xff\r\nspec"), Plan: "plan of test", Definition: []byte("\x00\xff\r\ndefinition"), Input: []byte("\x00\xff\r\ninput"), DroppedPlans: "dropped_plans of test", Keeper: "keeper of test", History: []string{"history of test", "history2 of test"}}
 			c.State = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx2_write_schedule spec", 5, func(k Keys, b []byte) ([]string, error) {
+		{"ffx3_write_schedule spec", 5, func(k Keys, b []byte) ([]string, error) {
 			c := WriteScheduleCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test", Version: 8, WriteID: "write_id of test", State: []byte("\x00\xff\r\nstate"), DueAt: time.UnixMilli(1795188498438).UTC(), Spec: []byte("\x00\xff\r\nspec"), Plan: "plan of test", Definition: []byte("\x00\xff\r\ndefinition"), Input: []byte("\x00\xff\r\ninput"), DroppedPlans: "dropped_plans of test", Keeper: "keeper of test", History: []string{"history of test", "history2 of test"}}
 			c.Spec = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx2_write_schedule definition", 7, func(k Keys, b []byte) ([]string, error) {
+		{"ffx3_write_schedule definition", 7, func(k Keys, b []byte) ([]string, error) {
 			c := WriteScheduleCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test", Version: 8, WriteID: "write_id of test", State: []byte("\x00\xff\r\nstate"), DueAt: time.UnixMilli(1795188498438).UTC(), Spec: []byte("\x00\xff\r\nspec"), Plan: "plan of test", Definition: []byte("\x00\xff\r\ndefinition"), Input: []byte("\x00\xff\r\ninput"), DroppedPlans: "dropped_plans of test", Keeper: "keeper of test", History: []string{"history of test", "history2 of test"}}
 			c.Definition = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx2_write_schedule input", 8, func(k Keys, b []byte) ([]string, error) {
+		{"ffx3_write_schedule input", 8, func(k Keys, b []byte) ([]string, error) {
 			c := WriteScheduleCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test", Version: 8, WriteID: "write_id of test", State: []byte("\x00\xff\r\nstate"), DueAt: time.UnixMilli(1795188498438).UTC(), Spec: []byte("\x00\xff\r\nspec"), Plan: "plan of test", Definition: []byte("\x00\xff\r\ndefinition"), Input: []byte("\x00\xff\r\ninput"), DroppedPlans: "dropped_plans of test", Keeper: "keeper of test", History: []string{"history of test", "history2 of test"}}
 			c.Input = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx2_add_api_token about", 2, func(k Keys, b []byte) ([]string, error) {
+		{"ffx3_add_api_token about", 2, func(k Keys, b []byte) ([]string, error) {
 			c := AddAPITokenCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", TokenName: "token_name of test", About: []byte("\x00\xff\r\nabout")}
 			c.About = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx2_add_api_session about", 3, func(k Keys, b []byte) ([]string, error) {
+		{"ffx3_add_api_session about", 3, func(k Keys, b []byte) ([]string, error) {
 			c := AddAPISessionCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", SessionID: "session_id of test", Owner: "owner of test", About: []byte("\x00\xff\r\nabout"), TTL: 1500 * time.Millisecond}
 			c.About = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx2_publish_flow about", 5, func(k Keys, b []byte) ([]string, error) {
+		{"ffx3_publish_flow about", 5, func(k Keys, b []byte) ([]string, error) {
 			c := PublishFlowCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", FlowName: "flow_name of test", GraphHash: "graph_hash of test", Digest: "digest of test", Actor: "actor of test", About: []byte("\x00\xff\r\nabout"), Definition: []byte("\x00\xff\r\ndefinition"), InputSchema: []byte("\x00\xff\r\ninput_schema"), ResultSchema: []byte("\x00\xff\r\nresult_schema")}
 			c.About = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx2_publish_flow definition", 6, func(k Keys, b []byte) ([]string, error) {
+		{"ffx3_publish_flow definition", 6, func(k Keys, b []byte) ([]string, error) {
 			c := PublishFlowCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", FlowName: "flow_name of test", GraphHash: "graph_hash of test", Digest: "digest of test", Actor: "actor of test", About: []byte("\x00\xff\r\nabout"), Definition: []byte("\x00\xff\r\ndefinition"), InputSchema: []byte("\x00\xff\r\ninput_schema"), ResultSchema: []byte("\x00\xff\r\nresult_schema")}
 			c.Definition = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx2_publish_flow input_schema", 7, func(k Keys, b []byte) ([]string, error) {
+		{"ffx3_publish_flow input_schema", 7, func(k Keys, b []byte) ([]string, error) {
 			c := PublishFlowCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", FlowName: "flow_name of test", GraphHash: "graph_hash of test", Digest: "digest of test", Actor: "actor of test", About: []byte("\x00\xff\r\nabout"), Definition: []byte("\x00\xff\r\ndefinition"), InputSchema: []byte("\x00\xff\r\ninput_schema"), ResultSchema: []byte("\x00\xff\r\nresult_schema")}
 			c.InputSchema = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx2_publish_flow result_schema", 8, func(k Keys, b []byte) ([]string, error) {
+		{"ffx3_publish_flow result_schema", 8, func(k Keys, b []byte) ([]string, error) {
 			c := PublishFlowCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Namespace: "namespace of test", FlowName: "flow_name of test", GraphHash: "graph_hash of test", Digest: "digest of test", Actor: "actor of test", About: []byte("\x00\xff\r\nabout"), Definition: []byte("\x00\xff\r\ndefinition"), InputSchema: []byte("\x00\xff\r\ninput_schema"), ResultSchema: []byte("\x00\xff\r\nresult_schema")}
 			c.ResultSchema = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx2_report_worker about", 6, func(k Keys, b []byte) ([]string, error) {
+		{"ffx3_report_worker about", 6, func(k Keys, b []byte) ([]string, error) {
 			c := ReportWorkerCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, TTL: 1500 * time.Millisecond, Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout"), BuildID: "build_id of test", Build: []byte("\x00\xff\r\nbuild"), Started: []byte("\x00\xff\r\nstarted")}
 			c.About = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx2_report_worker build", 8, func(k Keys, b []byte) ([]string, error) {
+		{"ffx3_report_worker build", 8, func(k Keys, b []byte) ([]string, error) {
 			c := ReportWorkerCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, TTL: 1500 * time.Millisecond, Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout"), BuildID: "build_id of test", Build: []byte("\x00\xff\r\nbuild"), Started: []byte("\x00\xff\r\nstarted")}
 			c.Build = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx2_report_worker started", 9, func(k Keys, b []byte) ([]string, error) {
+		{"ffx3_report_worker started", 9, func(k Keys, b []byte) ([]string, error) {
 			c := ReportWorkerCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, TTL: 1500 * time.Millisecond, Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout"), BuildID: "build_id of test", Build: []byte("\x00\xff\r\nbuild"), Started: []byte("\x00\xff\r\nstarted")}
 			c.Started = b
 			_, _, args, err := Wire(k, c)
@@ -2334,479 +2334,479 @@ func replyDecoders() []replyDecoder {
 			_, err := decodeReply(UnblockExecutionCall{}.info(), m, UnblockExecutionCall{}.decode)
 			return err
 		}},
-		{"ffx2_read_graph", func(m message) error {
+		{"ffx3_read_graph", func(m message) error {
 			_, err := decodeReply(ReadGraphCall{}.info(), m, ReadGraphCall{}.decode)
 			return err
 		}},
-		{"ffx2_put_graph", func(m message) error {
+		{"ffx3_put_graph", func(m message) error {
 			_, err := decodeReply(PutGraphCall{}.info(), m, PutGraphCall{}.decode)
 			return err
 		}},
-		{"ffx2_find_node", func(m message) error {
+		{"ffx3_find_node", func(m message) error {
 			_, err := decodeReply(FindNodeCall{}.info(), m, FindNodeCall{}.decode)
 			return err
 		}},
-		{"ffx2_submit", func(m message) error {
+		{"ffx3_submit", func(m message) error {
 			_, err := decodeReply(SubmitCall{}.info(), m, SubmitCall{}.decode)
 			return err
 		}},
-		{"ffx2_claim_granted", func(m message) error {
+		{"ffx3_claim_granted", func(m message) error {
 			_, err := decodeReply(ClaimGrantedCall{}.info(), m, ClaimGrantedCall{}.decode)
 			return err
 		}},
-		{"ffx2_set_priority", func(m message) error {
+		{"ffx3_set_priority", func(m message) error {
 			_, err := decodeReply(SetPriorityCall{}.info(), m, SetPriorityCall{}.decode)
 			return err
 		}},
-		{"ffx2_claim", func(m message) error {
+		{"ffx3_claim", func(m message) error {
 			_, err := decodeReply(ClaimCall{}.info(), m, ClaimCall{}.decode)
 			return err
 		}},
-		{"ffx2_grant_next", func(m message) error {
+		{"ffx3_grant_next", func(m message) error {
 			_, err := decodeReply(GrantNextCall{}.info(), m, GrantNextCall{}.decode)
 			return err
 		}},
-		{"ffx2_pause", func(m message) error {
+		{"ffx3_pause", func(m message) error {
 			_, err := decodeReply(PauseCall{}.info(), m, PauseCall{}.decode)
 			return err
 		}},
-		{"ffx2_resume", func(m message) error {
+		{"ffx3_resume", func(m message) error {
 			_, err := decodeReply(ResumeCall{}.info(), m, ResumeCall{}.decode)
 			return err
 		}},
-		{"ffx2_pause_flow", func(m message) error {
+		{"ffx3_pause_flow", func(m message) error {
 			_, err := decodeReply(PauseFlowCall{}.info(), m, PauseFlowCall{}.decode)
 			return err
 		}},
-		{"ffx2_resume_flow", func(m message) error {
+		{"ffx3_resume_flow", func(m message) error {
 			_, err := decodeReply(ResumeFlowCall{}.info(), m, ResumeFlowCall{}.decode)
 			return err
 		}},
-		{"ffx2_lanes", func(m message) error {
+		{"ffx3_lanes", func(m message) error {
 			_, err := decodeReply(LanesCall{}.info(), m, LanesCall{}.decode)
 			return err
 		}},
-		{"ffx2_pauses", func(m message) error {
+		{"ffx3_pauses", func(m message) error {
 			_, err := decodeReply(PausesCall{}.info(), m, PausesCall{}.decode)
 			return err
 		}},
-		{"ffx2_renew", func(m message) error {
+		{"ffx3_renew", func(m message) error {
 			_, err := decodeReply(RenewCall{}.info(), m, RenewCall{}.decode)
 			return err
 		}},
-		{"ffx2_announce", func(m message) error {
+		{"ffx3_announce", func(m message) error {
 			_, err := decodeReply(AnnounceCall{}.info(), m, AnnounceCall{}.decode)
 			return err
 		}},
-		{"ffx2_complete", func(m message) error {
+		{"ffx3_complete", func(m message) error {
 			_, err := decodeReply(CompleteCall{}.info(), m, CompleteCall{}.decode)
 			return err
 		}},
-		{"ffx2_continue_as_new", func(m message) error {
+		{"ffx3_continue_as_new", func(m message) error {
 			_, err := decodeReply(ContinueAsNewCall{}.info(), m, ContinueAsNewCall{}.decode)
 			return err
 		}},
-		{"ffx2_end_stopped", func(m message) error {
+		{"ffx3_end_stopped", func(m message) error {
 			_, err := decodeReply(EndStoppedCall{}.info(), m, EndStoppedCall{}.decode)
 			return err
 		}},
-		{"ffx2_fail", func(m message) error {
+		{"ffx3_fail", func(m message) error {
 			_, err := decodeReply(FailCall{}.info(), m, FailCall{}.decode)
 			return err
 		}},
-		{"ffx2_release", func(m message) error {
+		{"ffx3_release", func(m message) error {
 			_, err := decodeReply(ReleaseCall{}.info(), m, ReleaseCall{}.decode)
 			return err
 		}},
-		{"ffx2_skip", func(m message) error {
+		{"ffx3_skip", func(m message) error {
 			_, err := decodeReply(SkipCall{}.info(), m, SkipCall{}.decode)
 			return err
 		}},
-		{"ffx2_work", func(m message) error {
+		{"ffx3_work", func(m message) error {
 			_, err := decodeReply(WorkCall{}.info(), m, WorkCall{}.decode)
 			return err
 		}},
-		{"ffx2_suspend", func(m message) error {
+		{"ffx3_suspend", func(m message) error {
 			_, err := decodeReply(SuspendCall{}.info(), m, SuspendCall{}.decode)
 			return err
 		}},
-		{"ffx2_record_step", func(m message) error {
+		{"ffx3_record_step", func(m message) error {
 			_, err := decodeReply(RecordStepCall{}.info(), m, RecordStepCall{}.decode)
 			return err
 		}},
-		{"ffx2_open_waitpoint", func(m message) error {
+		{"ffx3_open_waitpoint", func(m message) error {
 			_, err := decodeReply(OpenWaitpointCall{}.info(), m, OpenWaitpointCall{}.decode)
 			return err
 		}},
-		{"ffx2_read_journal", func(m message) error {
+		{"ffx3_read_journal", func(m message) error {
 			_, err := decodeReply(ReadJournalCall{}.info(), m, ReadJournalCall{}.decode)
 			return err
 		}},
-		{"ffx2_signal_node", func(m message) error {
+		{"ffx3_signal_node", func(m message) error {
 			_, err := decodeReply(SignalNodeCall{}.info(), m, SignalNodeCall{}.decode)
 			return err
 		}},
-		{"ffx2_move_timer", func(m message) error {
+		{"ffx3_move_timer", func(m message) error {
 			_, err := decodeReply(MoveTimerCall{}.info(), m, MoveTimerCall{}.decode)
 			return err
 		}},
-		{"ffx2_signal", func(m message) error {
+		{"ffx3_signal", func(m message) error {
 			_, err := decodeReply(SignalCall{}.info(), m, SignalCall{}.decode)
 			return err
 		}},
-		{"ffx2_end_wait", func(m message) error {
+		{"ffx3_end_wait", func(m message) error {
 			_, err := decodeReply(EndWaitCall{}.info(), m, EndWaitCall{}.decode)
 			return err
 		}},
-		{"ffx2_list_waitpoints", func(m message) error {
+		{"ffx3_list_waitpoints", func(m message) error {
 			_, err := decodeReply(ListWaitpointsCall{}.info(), m, ListWaitpointsCall{}.decode)
 			return err
 		}},
-		{"ffx2_list_waits", func(m message) error {
+		{"ffx3_list_waits", func(m message) error {
 			_, err := decodeReply(ListWaitsCall{}.info(), m, ListWaitsCall{}.decode)
 			return err
 		}},
-		{"ffx2_read_waitpoint", func(m message) error {
+		{"ffx3_read_waitpoint", func(m message) error {
 			_, err := decodeReply(ReadWaitpointCall{}.info(), m, ReadWaitpointCall{}.decode)
 			return err
 		}},
-		{"ffx2_start_bulk_job", func(m message) error {
+		{"ffx3_start_bulk_job", func(m message) error {
 			_, err := decodeReply(StartBulkJobCall{}.info(), m, StartBulkJobCall{}.decode)
 			return err
 		}},
-		{"ffx2_take_bulk_job", func(m message) error {
+		{"ffx3_take_bulk_job", func(m message) error {
 			_, err := decodeReply(TakeBulkJobCall{}.info(), m, TakeBulkJobCall{}.decode)
 			return err
 		}},
-		{"ffx2_save_bulk_job", func(m message) error {
+		{"ffx3_save_bulk_job", func(m message) error {
 			_, err := decodeReply(SaveBulkJobCall{}.info(), m, SaveBulkJobCall{}.decode)
 			return err
 		}},
-		{"ffx2_stop_bulk_job", func(m message) error {
+		{"ffx3_stop_bulk_job", func(m message) error {
 			_, err := decodeReply(StopBulkJobCall{}.info(), m, StopBulkJobCall{}.decode)
 			return err
 		}},
-		{"ffx2_read_bulk_job", func(m message) error {
+		{"ffx3_read_bulk_job", func(m message) error {
 			_, err := decodeReply(ReadBulkJobCall{}.info(), m, ReadBulkJobCall{}.decode)
 			return err
 		}},
-		{"ffx2_list_bulk_jobs", func(m message) error {
+		{"ffx3_list_bulk_jobs", func(m message) error {
 			_, err := decodeReply(ListBulkJobsCall{}.info(), m, ListBulkJobsCall{}.decode)
 			return err
 		}},
-		{"ffx2_project_flows", func(m message) error {
+		{"ffx3_project_flows", func(m message) error {
 			_, err := decodeReply(ProjectFlowsCall{}.info(), m, ProjectFlowsCall{}.decode)
 			return err
 		}},
-		{"ffx2_put_live_value", func(m message) error {
+		{"ffx3_put_live_value", func(m message) error {
 			_, err := decodeReply(PutLiveValueCall{}.info(), m, PutLiveValueCall{}.decode)
 			return err
 		}},
-		{"ffx2_read_live_value", func(m message) error {
+		{"ffx3_read_live_value", func(m message) error {
 			_, err := decodeReply(ReadLiveValueCall{}.info(), m, ReadLiveValueCall{}.decode)
 			return err
 		}},
-		{"ffx2_list_nodes", func(m message) error {
+		{"ffx3_list_nodes", func(m message) error {
 			_, err := decodeReply(ListNodesCall{}.info(), m, ListNodesCall{}.decode)
 			return err
 		}},
-		{"ffx2_read_executions", func(m message) error {
+		{"ffx3_read_executions", func(m message) error {
 			_, err := decodeReply(ReadExecutionsCall{}.info(), m, ReadExecutionsCall{}.decode)
 			return err
 		}},
-		{"ffx2_purge_flow", func(m message) error {
+		{"ffx3_purge_flow", func(m message) error {
 			_, err := decodeReply(PurgeFlowCall{}.info(), m, PurgeFlowCall{}.decode)
 			return err
 		}},
-		{"ffx2_rerun", func(m message) error {
+		{"ffx3_rerun", func(m message) error {
 			_, err := decodeReply(RerunCall{}.info(), m, RerunCall{}.decode)
 			return err
 		}},
-		{"ffx2_count_runs", func(m message) error {
+		{"ffx3_count_runs", func(m message) error {
 			_, err := decodeReply(CountRunsCall{}.info(), m, CountRunsCall{}.decode)
 			return err
 		}},
-		{"ffx2_open_feed", func(m message) error {
+		{"ffx3_open_feed", func(m message) error {
 			_, err := decodeReply(OpenFeedCall{}.info(), m, OpenFeedCall{}.decode)
 			return err
 		}},
-		{"ffx2_read_feed", func(m message) error {
+		{"ffx3_read_feed", func(m message) error {
 			_, err := decodeReply(ReadFeedCall{}.info(), m, ReadFeedCall{}.decode)
 			return err
 		}},
-		{"ffx2_describe_flow", func(m message) error {
+		{"ffx3_describe_flow", func(m message) error {
 			_, err := decodeReply(DescribeFlowCall{}.info(), m, DescribeFlowCall{}.decode)
 			return err
 		}},
-		{"ffx2_read_flows", func(m message) error {
+		{"ffx3_read_flows", func(m message) error {
 			_, err := decodeReply(ReadFlowsCall{}.info(), m, ReadFlowsCall{}.decode)
 			return err
 		}},
-		{"ffx2_flow_result", func(m message) error {
+		{"ffx3_flow_result", func(m message) error {
 			_, err := decodeReply(FlowResultCall{}.info(), m, FlowResultCall{}.decode)
 			return err
 		}},
-		{"ffx2_watch_run", func(m message) error {
+		{"ffx3_watch_run", func(m message) error {
 			_, err := decodeReply(WatchRunCall{}.info(), m, WatchRunCall{}.decode)
 			return err
 		}},
-		{"ffx2_read_values", func(m message) error {
+		{"ffx3_read_values", func(m message) error {
 			_, err := decodeReply(ReadValuesCall{}.info(), m, ReadValuesCall{}.decode)
 			return err
 		}},
-		{"ffx2_flow_failures", func(m message) error {
+		{"ffx3_flow_failures", func(m message) error {
 			_, err := decodeReply(FlowFailuresCall{}.info(), m, FlowFailuresCall{}.decode)
 			return err
 		}},
-		{"ffx2_read_inputs", func(m message) error {
+		{"ffx3_read_inputs", func(m message) error {
 			_, err := decodeReply(ReadInputsCall{}.info(), m, ReadInputsCall{}.decode)
 			return err
 		}},
-		{"ffx2_read_events", func(m message) error {
+		{"ffx3_read_events", func(m message) error {
 			_, err := decodeReply(ReadEventsCall{}.info(), m, ReadEventsCall{}.decode)
 			return err
 		}},
-		{"ffx2_read_node_events", func(m message) error {
+		{"ffx3_read_node_events", func(m message) error {
 			_, err := decodeReply(ReadNodeEventsCall{}.info(), m, ReadNodeEventsCall{}.decode)
 			return err
 		}},
-		{"ffx2_list_runs", func(m message) error {
+		{"ffx3_list_runs", func(m message) error {
 			_, err := decodeReply(ListRunsCall{}.info(), m, ListRunsCall{}.decode)
 			return err
 		}},
-		{"ffx2_move_start", func(m message) error {
+		{"ffx3_move_start", func(m message) error {
 			_, err := decodeReply(MoveStartCall{}.info(), m, MoveStartCall{}.decode)
 			return err
 		}},
-		{"ffx2_cancel_flow", func(m message) error {
+		{"ffx3_cancel_flow", func(m message) error {
 			_, err := decodeReply(CancelFlowCall{}.info(), m, CancelFlowCall{}.decode)
 			return err
 		}},
-		{"ffx2_cancel_node", func(m message) error {
+		{"ffx3_cancel_node", func(m message) error {
 			_, err := decodeReply(CancelNodeCall{}.info(), m, CancelNodeCall{}.decode)
 			return err
 		}},
-		{"ffx2_trim", func(m message) error {
+		{"ffx3_trim", func(m message) error {
 			_, err := decodeReply(TrimCall{}.info(), m, TrimCall{}.decode)
 			return err
 		}},
-		{"ffx2_end_errand", func(m message) error {
+		{"ffx3_end_errand", func(m message) error {
 			_, err := decodeReply(EndRelayEntryCall{}.info(), m, EndRelayEntryCall{}.decode)
 			return err
 		}},
-		{"ffx2_link_child", func(m message) error {
+		{"ffx3_link_child", func(m message) error {
 			_, err := decodeReply(LinkChildCall{}.info(), m, LinkChildCall{}.decode)
 			return err
 		}},
-		{"ffx2_await_child", func(m message) error {
+		{"ffx3_await_child", func(m message) error {
 			_, err := decodeReply(AwaitChildCall{}.info(), m, AwaitChildCall{}.decode)
 			return err
 		}},
-		{"ffx2_ask_child", func(m message) error {
+		{"ffx3_ask_child", func(m message) error {
 			_, err := decodeReply(AskChildCall{}.info(), m, AskChildCall{}.decode)
 			return err
 		}},
-		{"ffx2_child_ended", func(m message) error {
+		{"ffx3_child_ended", func(m message) error {
 			_, err := decodeReply(ChildEndedCall{}.info(), m, ChildEndedCall{}.decode)
 			return err
 		}},
-		{"ffx2_read_results", func(m message) error {
+		{"ffx3_read_results", func(m message) error {
 			_, err := decodeReply(ReadResultsCall{}.info(), m, ReadResultsCall{}.decode)
 			return err
 		}},
-		{"ffx2_admit", func(m message) error {
+		{"ffx3_admit", func(m message) error {
 			_, err := decodeReply(AdmitCall{}.info(), m, AdmitCall{}.decode)
 			return err
 		}},
-		{"ffx2_verify_admissions", func(m message) error {
+		{"ffx3_verify_admissions", func(m message) error {
 			_, err := decodeReply(VerifyAdmissionsCall{}.info(), m, VerifyAdmissionsCall{}.decode)
 			return err
 		}},
-		{"ffx2_leased_ahead", func(m message) error {
+		{"ffx3_leased_ahead", func(m message) error {
 			_, err := decodeReply(LeasedAheadCall{}.info(), m, LeasedAheadCall{}.decode)
 			return err
 		}},
-		{"ffx2_hold_places", func(m message) error {
+		{"ffx3_hold_places", func(m message) error {
 			_, err := decodeReply(HoldPlacesCall{}.info(), m, HoldPlacesCall{}.decode)
 			return err
 		}},
-		{"ffx2_quotas", func(m message) error {
+		{"ffx3_quotas", func(m message) error {
 			_, err := decodeReply(QuotasCall{}.info(), m, QuotasCall{}.decode)
 			return err
 		}},
-		{"ffx2_quota_state", func(m message) error {
+		{"ffx3_quota_state", func(m message) error {
 			_, err := decodeReply(QuotaStateCall{}.info(), m, QuotaStateCall{}.decode)
 			return err
 		}},
-		{"ffx2_set_quota", func(m message) error {
+		{"ffx3_set_quota", func(m message) error {
 			_, err := decodeReply(SetQuotaCall{}.info(), m, SetQuotaCall{}.decode)
 			return err
 		}},
-		{"ffx2_exchange", func(m message) error {
+		{"ffx3_exchange", func(m message) error {
 			_, err := decodeReply(ExchangeCall{}.info(), m, ExchangeCall{}.decode)
 			return err
 		}},
-		{"ffx2_quota_tick", func(m message) error {
+		{"ffx3_quota_tick", func(m message) error {
 			_, err := decodeReply(QuotaTickCall{}.info(), m, QuotaTickCall{}.decode)
 			return err
 		}},
-		{"ffx2_set_budget_gates", func(m message) error {
+		{"ffx3_set_budget_gates", func(m message) error {
 			_, err := decodeReply(SetBudgetGatesCall{}.info(), m, SetBudgetGatesCall{}.decode)
 			return err
 		}},
-		{"ffx2_note_breach", func(m message) error {
+		{"ffx3_note_breach", func(m message) error {
 			_, err := decodeReply(NoteBreachCall{}.info(), m, NoteBreachCall{}.decode)
 			return err
 		}},
-		{"ffx2_verify_budget_use", func(m message) error {
+		{"ffx3_verify_budget_use", func(m message) error {
 			_, err := decodeReply(VerifyBudgetUseCall{}.info(), m, VerifyBudgetUseCall{}.decode)
 			return err
 		}},
-		{"ffx2_count_usage", func(m message) error {
+		{"ffx3_count_usage", func(m message) error {
 			_, err := decodeReply(CountUsageCall{}.info(), m, CountUsageCall{}.decode)
 			return err
 		}},
-		{"ffx2_budget_tick", func(m message) error {
+		{"ffx3_budget_tick", func(m message) error {
 			_, err := decodeReply(BudgetTickCall{}.info(), m, BudgetTickCall{}.decode)
 			return err
 		}},
-		{"ffx2_budget_done", func(m message) error {
+		{"ffx3_budget_done", func(m message) error {
 			_, err := decodeReply(BudgetDoneCall{}.info(), m, BudgetDoneCall{}.decode)
 			return err
 		}},
-		{"ffx2_get_budgets", func(m message) error {
+		{"ffx3_get_budgets", func(m message) error {
 			_, err := decodeReply(GetBudgetsCall{}.info(), m, GetBudgetsCall{}.decode)
 			return err
 		}},
-		{"ffx2_list_budgets", func(m message) error {
+		{"ffx3_list_budgets", func(m message) error {
 			_, err := decodeReply(ListBudgetsCall{}.info(), m, ListBudgetsCall{}.decode)
 			return err
 		}},
-		{"ffx2_remove_budget", func(m message) error {
+		{"ffx3_remove_budget", func(m message) error {
 			_, err := decodeReply(RemoveBudgetCall{}.info(), m, RemoveBudgetCall{}.decode)
 			return err
 		}},
-		{"ffx2_use_budget", func(m message) error {
+		{"ffx3_use_budget", func(m message) error {
 			_, err := decodeReply(UseBudgetCall{}.info(), m, UseBudgetCall{}.decode)
 			return err
 		}},
-		{"ffx2_set_budget", func(m message) error {
+		{"ffx3_set_budget", func(m message) error {
 			_, err := decodeReply(SetBudgetCall{}.info(), m, SetBudgetCall{}.decode)
 			return err
 		}},
-		{"ffx2_write_schedule", func(m message) error {
+		{"ffx3_write_schedule", func(m message) error {
 			_, err := decodeReply(WriteScheduleCall{}.info(), m, WriteScheduleCall{}.decode)
 			return err
 		}},
-		{"ffx2_read_schedule", func(m message) error {
+		{"ffx3_read_schedule", func(m message) error {
 			_, err := decodeReply(ReadScheduleCall{}.info(), m, ReadScheduleCall{}.decode)
 			return err
 		}},
-		{"ffx2_read_schedule_plan", func(m message) error {
+		{"ffx3_read_schedule_plan", func(m message) error {
 			_, err := decodeReply(ReadSchedulePlanCall{}.info(), m, ReadSchedulePlanCall{}.decode)
 			return err
 		}},
-		{"ffx2_delete_schedule", func(m message) error {
+		{"ffx3_delete_schedule", func(m message) error {
 			_, err := decodeReply(DeleteScheduleCall{}.info(), m, DeleteScheduleCall{}.decode)
 			return err
 		}},
-		{"ffx2_forget_fires", func(m message) error {
+		{"ffx3_forget_fires", func(m message) error {
 			_, err := decodeReply(ForgetFiresCall{}.info(), m, ForgetFiresCall{}.decode)
 			return err
 		}},
-		{"ffx2_list_schedules", func(m message) error {
+		{"ffx3_list_schedules", func(m message) error {
 			_, err := decodeReply(ListSchedulesCall{}.info(), m, ListSchedulesCall{}.decode)
 			return err
 		}},
-		{"ffx2_read_run_key", func(m message) error {
+		{"ffx3_read_run_key", func(m message) error {
 			_, err := decodeReply(ReadRunKeyCall{}.info(), m, ReadRunKeyCall{}.decode)
 			return err
 		}},
-		{"ffx2_add_api_token", func(m message) error {
+		{"ffx3_add_api_token", func(m message) error {
 			_, err := decodeReply(AddAPITokenCall{}.info(), m, AddAPITokenCall{}.decode)
 			return err
 		}},
-		{"ffx2_list_api_tokens", func(m message) error {
+		{"ffx3_list_api_tokens", func(m message) error {
 			_, err := decodeReply(ListAPITokensCall{}.info(), m, ListAPITokensCall{}.decode)
 			return err
 		}},
-		{"ffx2_remove_api_token", func(m message) error {
+		{"ffx3_remove_api_token", func(m message) error {
 			_, err := decodeReply(RemoveAPITokenCall{}.info(), m, RemoveAPITokenCall{}.decode)
 			return err
 		}},
-		{"ffx2_add_api_session", func(m message) error {
+		{"ffx3_add_api_session", func(m message) error {
 			_, err := decodeReply(AddAPISessionCall{}.info(), m, AddAPISessionCall{}.decode)
 			return err
 		}},
-		{"ffx2_read_api_session", func(m message) error {
+		{"ffx3_read_api_session", func(m message) error {
 			_, err := decodeReply(ReadAPISessionCall{}.info(), m, ReadAPISessionCall{}.decode)
 			return err
 		}},
-		{"ffx2_list_api_sessions", func(m message) error {
+		{"ffx3_list_api_sessions", func(m message) error {
 			_, err := decodeReply(ListAPISessionsCall{}.info(), m, ListAPISessionsCall{}.decode)
 			return err
 		}},
-		{"ffx2_remove_api_session", func(m message) error {
+		{"ffx3_remove_api_session", func(m message) error {
 			_, err := decodeReply(RemoveAPISessionCall{}.info(), m, RemoveAPISessionCall{}.decode)
 			return err
 		}},
-		{"ffx2_begin_api_request", func(m message) error {
+		{"ffx3_begin_api_request", func(m message) error {
 			_, err := decodeReply(BeginAPIRequestCall{}.info(), m, BeginAPIRequestCall{}.decode)
 			return err
 		}},
-		{"ffx2_end_api_request", func(m message) error {
+		{"ffx3_end_api_request", func(m message) error {
 			_, err := decodeReply(EndAPIRequestCall{}.info(), m, EndAPIRequestCall{}.decode)
 			return err
 		}},
-		{"ffx2_audit", func(m message) error {
+		{"ffx3_audit", func(m message) error {
 			_, err := decodeReply(AuditCall{}.info(), m, AuditCall{}.decode)
 			return err
 		}},
-		{"ffx2_read_audit", func(m message) error {
+		{"ffx3_read_audit", func(m message) error {
 			_, err := decodeReply(ReadAuditCall{}.info(), m, ReadAuditCall{}.decode)
 			return err
 		}},
-		{"ffx2_hold_failure_hook", func(m message) error {
+		{"ffx3_hold_failure_hook", func(m message) error {
 			_, err := decodeReply(HoldFailureHookCall{}.info(), m, HoldFailureHookCall{}.decode)
 			return err
 		}},
-		{"ffx2_publish_flow", func(m message) error {
+		{"ffx3_publish_flow", func(m message) error {
 			_, err := decodeReply(PublishFlowCall{}.info(), m, PublishFlowCall{}.decode)
 			return err
 		}},
-		{"ffx2_read_published", func(m message) error {
+		{"ffx3_read_published", func(m message) error {
 			_, err := decodeReply(ReadPublishedCall{}.info(), m, ReadPublishedCall{}.decode)
 			return err
 		}},
-		{"ffx2_list_published", func(m message) error {
+		{"ffx3_list_published", func(m message) error {
 			_, err := decodeReply(ListPublishedCall{}.info(), m, ListPublishedCall{}.decode)
 			return err
 		}},
-		{"ffx2_withdraw_flow", func(m message) error {
+		{"ffx3_withdraw_flow", func(m message) error {
 			_, err := decodeReply(WithdrawFlowCall{}.info(), m, WithdrawFlowCall{}.decode)
 			return err
 		}},
-		{"ffx2_report_worker", func(m message) error {
+		{"ffx3_report_worker", func(m message) error {
 			_, err := decodeReply(ReportWorkerCall{}.info(), m, ReportWorkerCall{}.decode)
 			return err
 		}},
-		{"ffx2_drain_worker", func(m message) error {
+		{"ffx3_drain_worker", func(m message) error {
 			_, err := decodeReply(DrainWorkerCall{}.info(), m, DrainWorkerCall{}.decode)
 			return err
 		}},
-		{"ffx2_list_workers", func(m message) error {
+		{"ffx3_list_workers", func(m message) error {
 			_, err := decodeReply(ListWorkersCall{}.info(), m, ListWorkersCall{}.decode)
 			return err
 		}},
-		{"ffx2_find_workers", func(m message) error {
+		{"ffx3_find_workers", func(m message) error {
 			_, err := decodeReply(FindWorkersCall{}.info(), m, FindWorkersCall{}.decode)
 			return err
 		}},
-		{"ffx2_read_builds", func(m message) error {
+		{"ffx3_read_builds", func(m message) error {
 			_, err := decodeReply(ReadBuildsCall{}.info(), m, ReadBuildsCall{}.decode)
 			return err
 		}},
-		{"ffx2_missing_rights", func(m message) error {
+		{"ffx3_missing_rights", func(m message) error {
 			_, err := decodeReply(MissingRightsCall{}.info(), m, MissingRightsCall{}.decode)
 			return err
 		}},
@@ -2814,47 +2814,47 @@ func replyDecoders() []replyDecoder {
 			_, err := decodeReply(VersionCall{}.info(), m, VersionCall{}.decode)
 			return err
 		}},
-		{"ffx2_count_members", func(m message) error {
+		{"ffx3_count_members", func(m message) error {
 			_, err := decodeReply(CountMembersCall{}.info(), m, CountMembersCall{}.decode)
 			return err
 		}},
-		{"ffx2_reconcile_quotas", func(m message) error {
+		{"ffx3_reconcile_quotas", func(m message) error {
 			_, err := decodeReply(ReconcileQuotasCall{}.info(), m, ReconcileQuotasCall{}.decode)
 			return err
 		}},
-		{"ffx2_drop_admissions", func(m message) error {
+		{"ffx3_drop_admissions", func(m message) error {
 			_, err := decodeReply(DropAdmissionsCall{}.info(), m, DropAdmissionsCall{}.decode)
 			return err
 		}},
-		{"ffx2_reconcile_budgets", func(m message) error {
+		{"ffx3_reconcile_budgets", func(m message) error {
 			_, err := decodeReply(ReconcileBudgetsCall{}.info(), m, ReconcileBudgetsCall{}.decode)
 			return err
 		}},
-		{"ffx2_reconcile", func(m message) error {
+		{"ffx3_reconcile", func(m message) error {
 			_, err := decodeReply(ReconcileCall{}.info(), m, ReconcileCall{}.decode)
 			return err
 		}},
-		{"ffx2_reconcile_edges", func(m message) error {
+		{"ffx3_reconcile_edges", func(m message) error {
 			_, err := decodeReply(ReconcileEdgesCall{}.info(), m, ReconcileEdgesCall{}.decode)
 			return err
 		}},
-		{"ffx2_check_keys", func(m message) error {
+		{"ffx3_check_keys", func(m message) error {
 			_, err := decodeReply(CheckKeysCall{}.info(), m, CheckKeysCall{}.decode)
 			return err
 		}},
-		{"ffx2_reconcile_siblings", func(m message) error {
+		{"ffx3_reconcile_siblings", func(m message) error {
 			_, err := decodeReply(ReconcileSiblingsCall{}.info(), m, ReconcileSiblingsCall{}.decode)
 			return err
 		}},
-		{"ffx2_tick", func(m message) error {
+		{"ffx3_tick", func(m message) error {
 			_, err := decodeReply(TickCall{}.info(), m, TickCall{}.decode)
 			return err
 		}},
-		{"ffx2_keep", func(m message) error {
+		{"ffx3_keep", func(m message) error {
 			_, err := decodeReply(KeepCall{}.info(), m, KeepCall{}.decode)
 			return err
 		}},
-		{"ffx2_end_leases", func(m message) error {
+		{"ffx3_end_leases", func(m message) error {
 			_, err := decodeReply(EndLeasesCall{}.info(), m, EndLeasesCall{}.decode)
 			return err
 		}},

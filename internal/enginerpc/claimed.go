@@ -82,16 +82,18 @@ func (conn *Conn) describe(ctx context.Context, claimed []ClaimedExecution) erro
 		if x.Graph == "" {
 			continue
 		}
-		if x.AttemptID == "" {
-			x.AttemptID, x.AttemptType = firstAttempt(x.LeaseID), "initial"
-			x.LeaseEpoch, x.JournalComplete = 1, true
-		}
-		ordinal := 0
-		if x.FlowID, ordinal = flowNode(x.ExecutionID); ordinal == 0 {
+		flow, ordinal := flowNode(x.ExecutionID)
+		if ordinal == 0 {
 			return &enginecore.DecodeError{
 				Function: "claim", Field: "execution_id",
 				Problem: fmt.Sprintf("%q names no node of a graph", x.ExecutionID),
 			}
+		}
+		if x.AttemptID == "" {
+			x.FlowID, x.AttemptID = firstIDs(flow, x.LeaseID)
+			x.AttemptType, x.LeaseEpoch, x.JournalComplete = "initial", 1, true
+		} else {
+			x.FlowID = enginecore.FlowID(flow + rootSuffix)
 		}
 		chunk, err := conn.readGraph(ctx, x, graphPart{x.Graph, (ordinal-1)/graphChunk*graphChunk + 1})
 		if err != nil {
@@ -115,32 +117,36 @@ func (conn *Conn) describe(ctx context.Context, claimed []ClaimedExecution) erro
 // attemptDigit is the index of the digit in which the id of a first attempt differs from the id of its lease.
 const attemptDigit = 24
 
-// firstAttempt returns the id of the attempt that a claim has begun with a lease.
-func firstAttempt(lease enginecore.LeaseID) keyspace.AttemptID {
+// firstIDs returns the ids of a flow, given how it begins, and of the attempt that a claim has begun with a lease. They
+// are parts of one text.
+func firstIDs(flow string, lease enginecore.LeaseID) (enginecore.FlowID, keyspace.AttemptID) {
 	if len(lease) <= attemptDigit {
-		return ""
+		return enginecore.FlowID(flow + rootSuffix), ""
 	}
-	return keyspace.AttemptID(lease[:attemptDigit] + "1" + lease[attemptDigit+1:])
+	both := flow + rootSuffix + string(lease[:attemptDigit]) + "1" + string(lease[attemptDigit+1:])
+	return enginecore.FlowID(both[:uuidLength]), keyspace.AttemptID(both[uuidLength:])
 }
 
-// uuidLength is the length of a UUID as text, and flowPrefix how much of it the executions of a flow share with its id.
+// uuidLength is the length of a UUID as text, and flowPrefix how much of it the executions of a flow share with its id,
+// which ends with rootSuffix.
 const (
 	uuidLength = 36
 	flowPrefix = 32
+	rootSuffix = "0000"
 )
 
-// flowNode returns the flow of an execution and the ordinal of its node there, as keyspace.NodeExecutionID takes
-// them; 0 for an execution that is not a node of a flow that was submitted whole.
-func flowNode(id enginecore.ExecutionID) (enginecore.FlowID, int) {
+// flowNode returns how the id of the flow of an execution begins, without rootSuffix, and the ordinal of its node there,
+// as keyspace.NodeExecutionID takes them; 0 for an execution that is not a node of a flow that was submitted whole.
+func flowNode(id enginecore.ExecutionID) (flow string, ordinal int) {
 	text := id.UUID()
 	if len(text) != uuidLength {
 		return "", 0
 	}
-	ordinal, err := strconv.ParseUint(text[flowPrefix:], 16, 16)
+	number, err := strconv.ParseUint(text[flowPrefix:], 16, 16)
 	if err != nil {
 		return "", 0
 	}
-	return enginecore.FlowID(text[:flowPrefix] + "0000"), int(ordinal)
+	return text[:flowPrefix], int(number)
 }
 
 // readGraph returns a part of a graph that the partition of an execution has; an empty one if the graph is gone.

@@ -18,7 +18,7 @@ func TestFlowNode(t *testing.T) {
 	p := keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}
 	for _, ordinal := range []int{1, 32, 33, 65535} {
 		found, at := flowNode(keyspace.NodeExecutionID(p, flow, ordinal))
-		assert.Equal(t, flow, found)
+		assert.Equal(t, string(flow), found+rootSuffix)
 		assert.Equal(t, ordinal, at)
 	}
 	for _, id := range []enginecore.ExecutionID{"", "{fp:7}:short", "{fp:7}:00000000-0000-8000-8000-00000000zzzz"} {
@@ -60,7 +60,7 @@ func TestParseClaimed(t *testing.T) {
 		var got ClaimedExecution
 		expected := want
 		set(&expected)
-		assert.Empty(t, parseClaimed(claimedHead+text, &got), text)
+		assert.Empty(t, parseClaimed([]byte(claimedHead+text), &got), text)
 		assert.Equal(t, expected, got, text)
 	}
 }
@@ -68,17 +68,17 @@ func TestParseClaimed(t *testing.T) {
 func TestParseClaimed_RefusesTruncatedReply(t *testing.T) {
 	for n := range len(claimedHead) {
 		var got ClaimedExecution
-		assert.NotEmpty(t, parseClaimed(claimedHead[:n], &got), claimedHead[:n])
+		assert.NotEmpty(t, parseClaimed([]byte(claimedHead[:n]), &got), claimedHead[:n])
 	}
 	for _, text := range []string{"x", "i5 a", "i-1 a", "i"} {
 		var got ClaimedExecution
-		assert.NotEmpty(t, parseClaimed(claimedHead+text, &got), text)
+		assert.NotEmpty(t, parseClaimed([]byte(claimedHead+text), &got), text)
 	}
 }
 
 func TestParseClaimed_RefusesNewerRecord(t *testing.T) {
 	var got ClaimedExecution
-	fault := parseClaimed(strings.Replace(claimedHead, "\x01", "\x02", 1), &got)
+	fault := parseClaimed([]byte(strings.Replace(claimedHead, "\x01", "\x02", 1)), &got)
 	assert.Equal(t, "is of {fp:7}:01234567-89ab-8def-8123-456789ab0002 of flow my fl: "+
 		"the record of the run has version 2, this program reads version 1", fault)
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/internal/runrecord"
@@ -51,19 +53,20 @@ func (r *claimedReader) bytes(n int64) string {
 }
 
 // parseClaimed reads the text by which the library describes most executions that are leased for their first attempt
-// (row_claimed.describe in lua/composite/rows/row_claimed.lua). It returns the fault of the text, or "".
-func parseClaimed(text string, out *ClaimedExecution) string {
-	r := claimedReader{text: text, ok: true}
+// (row_claimed.describe in lua/composite/rows/row_claimed.lua). It returns the fault of the text, or "". The input of
+// the execution is a part of data: nothing else refers to these bytes, so they may be changed.
+func parseClaimed(data []byte, out *ClaimedExecution) string {
+	r := claimedReader{text: rueidis.BinaryString(data), ok: true}
 	out.ExecutionID = enginecore.ExecutionID(r.word())
 	out.LeaseID, out.LeaseExpiresAt = enginecore.LeaseID(r.word()), r.time()
 	out.CreatedAt, out.DeadlineAt, out.Graph = r.time(), r.time(), r.word()
 	name, size := r.number(), r.number()
 	out.FlowName = r.bytes(name)
-	record, err := runrecord.Decode(r.bytes(size))
+	runID, trace, err := runrecord.DecodeNames(r.bytes(size))
 	if r.ok && err != nil {
 		return "is of " + string(out.ExecutionID) + " of flow " + out.FlowName + ": " + err.Error()
 	}
-	out.RunID, out.TraceContext = record.RunID, record.TraceContext
+	out.RunID, out.TraceContext = runID, trace
 	if rest, found := strings.CutPrefix(r.text, "a"); found {
 		r.text, out.Admission = rest, ofGraph
 	}
@@ -79,9 +82,9 @@ func parseClaimed(text string, out *ClaimedExecution) string {
 	case strings.HasPrefix(input, "i"):
 		r.text = input[1:]
 		upstream := r.bytes(r.number())
-		out.Inputs = []NodeInput{{Name: upstream, Result: []byte(r.text)}}
+		out.Inputs = []NodeInput{{Name: upstream, Result: data[len(data)-len(r.text):]}}
 	case strings.HasPrefix(input, "f"):
-		out.FlowInput = []byte(input[1:])
+		out.FlowInput = data[len(data)-len(input)+1:]
 	case input != "":
 		r.ok = false
 	}

@@ -371,5 +371,6 @@ func ownLibrary() (libraryFile, error) {
 	}
 	return libraryFile{
 		source: lualib.Source(), build: build, protocol: lualib.Protocol, minProtocol: lualib.MinProtocol,
+		minStored: lualib.MinStored,
 	}, nil
 }

@@ -283,7 +283,7 @@ func list[T any](r *fields, name string, decode func(*fields, *T)) []T {
 			return nil
 		}
 		if x, ok := any(&out[i]).(*ClaimedExecution); ok && items[i].IsString() {
-			text, _ := items[i].ToString()
+			text, _ := items[i].AsBytes()
 			if problem := parseClaimed(text, x); problem != "" {
 				r.fail(fmt.Sprintf("%s[%d]", name, i), problem)
 			}

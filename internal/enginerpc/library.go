@@ -21,6 +21,7 @@ type libraryFile struct {
 	build       build
 	protocol    int
 	minProtocol int
+	minStored   int // the oldest protocol whose stored runs it reads
 }
 
 // build identifies one state of the library. The revision grows with every change, so builds have an order;

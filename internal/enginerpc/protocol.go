@@ -1,6 +1,7 @@
 package enginerpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,18 +59,18 @@ func (conn *Conn) storedProtocol(ctx context.Context) (int, error) {
 		return conn.client.Do(ctx, conn.client.B().Get().Key(key).Build()).ToString()
 	}
 	text, err := read()
-	if rueidis.IsRedisNil(err) {
-		former := conn.refuseFormerRuns(ctx)
-		if former == nil {
-			return 1, nil
-		}
-		// A server that becomes a replica has nothing at first, and all data a moment later: so read again, now that
-		// there are runs. The conclusion of this program from them is final.
-		if text, err = read(); rueidis.IsRedisNil(err) {
-			return 1, former
+	if conn.isFormer(text, err) {
+		if former := conn.refuseFormerRuns(ctx, text); former != nil {
+			// A server that becomes a replica has nothing at first, and all data a moment later: so read again, now that
+			// there are runs. The conclusion of this program from them is final.
+			if text, err = read(); conn.isFormer(text, err) {
+				return 1, former
+			}
 		}
 	}
-	if err != nil {
+	if rueidis.IsRedisNil(err) {
+		return 1, nil
+	} else if err != nil {
 		return 0, fmt.Errorf("protocol of the stored data: %w", connectError(err))
 	}
 	if mark, marked := ParseMark(text); marked {
@@ -86,9 +87,19 @@ func (conn *Conn) storedProtocol(ctx context.Context) (int, error) {
 	return stored, nil
 }
 
-// refuseFormerRuns returns an error if there are runs of protocol 1, whose form this program does not read. Data of
-// protocol 1 do not contain the number of their protocol.
-func (conn *Conn) refuseFormerRuns(ctx context.Context) error {
+// isFormer reports whether a read of the protocol has returned a former one, whose runs this program does not read.
+// Data of protocol 1 do not contain the number of their protocol.
+func (conn *Conn) isFormer(text string, err error) bool {
+	if rueidis.IsRedisNil(err) {
+		return true
+	}
+	stored, malformed := strconv.Atoi(text)
+	return err == nil && malformed == nil && stored < conn.library.minStored
+}
+
+// refuseFormerRuns returns an error if there are runs of a former protocol, whose form this program does not read.
+// stored is the number of the protocol, or empty for protocol 1.
+func (conn *Conn) refuseFormerRuns(ctx context.Context, stored string) error {
 	b := conn.client.B()
 	config := conn.keys.ConfigPartitions()
 	text, err := conn.client.Do(ctx, b.Hget().Key(config).Field(fieldFlowPartitions).Build()).ToString()
@@ -112,10 +123,10 @@ func (conn *Conn) refuseFormerRuns(ctx context.Context) error {
 		case err != nil:
 			return fmt.Errorf("protocol of the stored data: %w", connectError(err))
 		case exists:
-			return fmt.Errorf("%w: the runs under the prefix %s were stored by a program of protocol 1, whose form this "+
+			return fmt.Errorf("%w: the runs under the prefix %s were stored by a program of protocol %s, whose form this "+
 				"program, of protocol %d with build %s, cannot read: let that program finish and purge them, or use "+
 				"another prefix or database",
-				enginecore.ErrIncompatibleLibrary, conn.keys.Prefix(), conn.library.protocol, conn.library.build)
+				enginecore.ErrIncompatibleLibrary, conn.keys.Prefix(), cmp.Or(stored, "1"), conn.library.protocol, conn.library.build)
 		}
 	}
 	return nil

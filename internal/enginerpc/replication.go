@@ -54,28 +54,28 @@ var functionsByClass = map[replicationClass]string{
 		"ff_report_usage_and_check ff_reset_budget ff_resolve_dependency ff_resume_execution " +
 		"ff_revoke_lease ff_rotate_waitpoint_hmac_secret ff_set_edge_group_policy " +
 		"ff_set_execution_tags ff_set_flow_tags ff_stage_dependency_edge ff_suspend_execution " +
-		"ff_unblock_execution ffx2_add_api_session ffx2_add_api_token ffx2_audit " +
-		"ffx2_begin_api_request ffx2_cancel_flow " +
-		"ffx2_cancel_node ffx2_delete_schedule ffx2_drain_worker ffx2_end_api_request ffx2_end_wait " +
-		"ffx2_move_start ffx2_move_timer ffx2_pause ffx2_pause_flow ffx2_publish_flow ffx2_purge_flow " +
-		"ffx2_remove_api_session ffx2_remove_api_token ffx2_remove_budget ffx2_rerun ffx2_resume ffx2_resume_flow " +
-		"ffx2_set_budget ffx2_set_budget_gates ffx2_set_priority ffx2_set_quota ffx2_signal " +
-		"ffx2_signal_node ffx2_start_bulk_job ffx2_stop_bulk_job ffx2_submit " +
-		"ffx2_withdraw_flow ffx2_write_schedule",
-	shouldReplicate: "ffx2_complete ffx2_work ffx2_fail ffx2_release ffx2_suspend ffx2_await_child " +
-		"ffx2_end_stopped ffx2_skip ffx2_continue_as_new ffx2_record_step ffx2_open_waitpoint ffx2_link_child ffx2_ask_child " +
-		"ffx2_put_graph ffx2_use_budget ffx2_count_usage",
-	needNotReplicate: "ff_version ffx2_hold_failure_hook ff_claim_execution ff_claim_resumed_execution " +
+		"ff_unblock_execution ffx3_add_api_session ffx3_add_api_token ffx3_audit " +
+		"ffx3_begin_api_request ffx3_cancel_flow " +
+		"ffx3_cancel_node ffx3_delete_schedule ffx3_drain_worker ffx3_end_api_request ffx3_end_wait " +
+		"ffx3_move_start ffx3_move_timer ffx3_pause ffx3_pause_flow ffx3_publish_flow ffx3_purge_flow " +
+		"ffx3_remove_api_session ffx3_remove_api_token ffx3_remove_budget ffx3_rerun ffx3_resume ffx3_resume_flow " +
+		"ffx3_set_budget ffx3_set_budget_gates ffx3_set_priority ffx3_set_quota ffx3_signal " +
+		"ffx3_signal_node ffx3_start_bulk_job ffx3_stop_bulk_job ffx3_submit " +
+		"ffx3_withdraw_flow ffx3_write_schedule",
+	shouldReplicate: "ffx3_complete ffx3_work ffx3_fail ffx3_release ffx3_suspend ffx3_await_child " +
+		"ffx3_end_stopped ffx3_skip ffx3_continue_as_new ffx3_record_step ffx3_open_waitpoint ffx3_link_child ffx3_ask_child " +
+		"ffx3_put_graph ffx3_use_budget ffx3_count_usage",
+	needNotReplicate: "ff_version ffx3_hold_failure_hook ff_claim_execution ff_claim_resumed_execution " +
 		"ff_reclaim_execution " +
 		"ff_issue_claim_grant ff_issue_reclaim_grant ff_renew_lease ff_update_progress " +
-		"ff_mark_lease_expired_if_due ffx2_claim ffx2_claim_granted ffx2_grant_next ffx2_renew " +
-		"ffx2_announce ffx2_report_worker ffx2_put_live_value ffx2_admit ffx2_verify_admissions " +
-		"ffx2_leased_ahead ffx2_hold_places ffx2_drop_admissions ffx2_exchange ffx2_quotas ffx2_tick ffx2_watch_run " +
-		"ffx2_keep ffx2_end_leases ffx2_trim ffx2_budget_tick ffx2_budget_done ffx2_quota_tick " +
-		"ffx2_note_breach ffx2_project_flows ffx2_count_members ffx2_open_feed ffx2_child_ended " +
-		"ffx2_end_errand ffx2_forget_fires ffx2_take_bulk_job ffx2_save_bulk_job ffx2_reconcile " +
-		"ffx2_reconcile_edges ffx2_reconcile_siblings ffx2_reconcile_quotas ffx2_reconcile_budgets " +
-		"ffx2_check_keys ff_append_frame",
+		"ff_mark_lease_expired_if_due ffx3_claim ffx3_claim_granted ffx3_grant_next ffx3_renew " +
+		"ffx3_announce ffx3_report_worker ffx3_put_live_value ffx3_admit ffx3_verify_admissions " +
+		"ffx3_leased_ahead ffx3_hold_places ffx3_drop_admissions ffx3_exchange ffx3_quotas ffx3_tick ffx3_watch_run " +
+		"ffx3_keep ffx3_end_leases ffx3_trim ffx3_budget_tick ffx3_budget_done ffx3_quota_tick " +
+		"ffx3_note_breach ffx3_project_flows ffx3_count_members ffx3_open_feed ffx3_child_ended " +
+		"ffx3_end_errand ffx3_forget_fires ffx3_take_bulk_job ffx3_save_bulk_job ffx3_reconcile " +
+		"ffx3_reconcile_edges ffx3_reconcile_siblings ffx3_reconcile_quotas ffx3_reconcile_budgets " +
+		"ffx3_check_keys ff_append_frame",
 }
 
 // replicationClasses is functionsByClass by the name of the function.

@@ -30,7 +30,7 @@ func TestReplicationClasses(t *testing.T) {
 			writes[m[1]] = !strings.Contains(m[2], "readOnly: true")
 		}
 	}
-	if len(writes) < 100 || !writes["ffx2_submit"] || writes["ffx2_flow_result"] {
+	if len(writes) < 100 || !writes["ffx3_submit"] || writes["ffx3_flow_result"] {
 		t.Fatalf("%d functions were found, which does not look like all of them", len(writes))
 	}
 	classes := make(map[string][]replicationClass)

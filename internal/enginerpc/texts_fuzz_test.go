@@ -80,7 +80,7 @@ func FuzzParseClaimed(f *testing.F) {
 	f.Add(strings.Replace(claimedHead, " 5 13 ", " 9223372036854775807 13 ", 1))
 	f.Fuzz(func(t *testing.T, text string) {
 		var x ClaimedExecution
-		if parseClaimed(text, &x) != "" {
+		if parseClaimed([]byte(text), &x) != "" {
 			return
 		}
 		size := len(x.FlowName) + len(x.RunID) + len(x.TraceContext) + len(x.FlowInput) + len(x.Budgets)

@@ -22,11 +22,22 @@ var derivationSpace = uuid.MustParse(derivation)
 func derive(kind string, parts ...string) string { return deriveUUID(kind, parts...).String() }
 
 func deriveUUID(kind string, parts ...string) uuid.UUID {
-	text := append(append(make([]byte, 0, 256), derivationSpace[:]...), kind...)
+	text := append(append(make([]byte, 0, maxShortDerivation), derivationSpace[:]...), kind...)
 	for _, p := range parts {
-		text = binary.AppendUvarint(text, uint64(len(p)))
-		text = append(text, p...)
+		text = appendPart(text, p)
 	}
+	return hashUUID(text)
+}
+
+// maxShortDerivation is the length of texts that are hashed without an allocation.
+const maxShortDerivation = 256
+
+// appendPart adds a part with its length before it.
+func appendPart[T ~string | ~[]byte](text []byte, part T) []byte {
+	return append(binary.AppendUvarint(text, uint64(len(part))), part...)
+}
+
+func hashUUID(text []byte) uuid.UUID {
 	sum := sha1.Sum(text)
 	id := uuid.UUID(sum[:16])
 	id[6] = id[6]&0x0f | 0x50 // version 5
@@ -36,13 +47,17 @@ func deriveUUID(kind string, parts ...string) uuid.UUID {
 
 // appendUUID adds the canonical form of 36 characters.
 func appendUUID(text []byte, id uuid.UUID) []byte {
-	for i, group := range [...][]byte{id[:4], id[4:6], id[6:8], id[8:10], id[10:]} {
-		if i > 0 {
-			text = append(text, '-')
-		}
-		text = hex.AppendEncode(text, group)
-	}
-	return text
+	var form [uuidLength]byte
+	hex.Encode(form[:8], id[:4])
+	form[8] = '-'
+	hex.Encode(form[9:13], id[4:6])
+	form[13] = '-'
+	hex.Encode(form[14:18], id[6:8])
+	form[18] = '-'
+	hex.Encode(form[19:23], id[8:10])
+	form[23] = '-'
+	hex.Encode(form[24:], id[10:])
+	return append(text, form[:]...)
 }
 
 // FlowIDFor is the flow id of a run. A run id is unique within namespace and flow name, so submitting the
@@ -54,8 +69,10 @@ func FlowIDFor(namespace Namespace, flowName, runID string) enginecore.FlowID {
 	return enginecore.FlowID(flowUUID(namespace, flowName, runID).String())
 }
 
-func flowUUID(namespace Namespace, flowName, runID string) uuid.UUID {
-	id := deriveUUID("flow", string(namespace), flowName, runID)
+func flowUUID[T ~string | ~[]byte](namespace Namespace, flowName string, runID T) uuid.UUID {
+	text := append(append(make([]byte, 0, maxShortDerivation), derivationSpace[:]...), "flow"...)
+	text = appendPart(appendPart(appendPart(text, namespace), flowName), runID)
+	id := hashUUID(text)
 	id[6] = id[6]&0x0f | 0x80 // version 8
 	id[14], id[15] = 0, 0
 	return id
@@ -77,6 +94,16 @@ func (p Partitioning) FlowPartitionFor(namespace Namespace, flowName, runID stri
 	id := flowUUID(namespace, flowName, runID)
 	return Partition{FlowFamily, bucket(crc16(id[:]), p.Flow)}
 }
+
+// FlowPartitionForUUID is FlowPartitionFor for a run whose id is a UUID, without a text of the UUID.
+func (p Partitioning) FlowPartitionForUUID(namespace Namespace, flowName string, run uuid.UUID) Partition {
+	text := appendUUID(make([]byte, 0, uuidLength), run)
+	id := flowUUID(namespace, flowName, text)
+	return Partition{FlowFamily, bucket(crc16(id[:]), p.Flow)}
+}
+
+// uuidLength is the length of a UUID as text.
+const uuidLength = 36
 
 // ExecutionIDFor is the execution id of a node of a flow that is created call by call. The partition is the flow's.
 func ExecutionIDFor(p Partition, flow enginecore.FlowID, nodeName string) enginecore.ExecutionID {

@@ -56,7 +56,22 @@ type Partition struct {
 }
 
 // Tag is the hash tag, such as {fp:7}, or "" for the zero value.
-func (p Partition) Tag() string { return string(p.appendTag(make([]byte, 0, 16))) }
+func (p Partition) Tag() string {
+	if p.Family == FlowFamily && int(p.Index) < len(flowTags) {
+		return flowTags[p.Index]
+	}
+	return p.tag()
+}
+
+func (p Partition) tag() string { return string(p.appendTag(make([]byte, 0, 16))) }
+
+// flowTags are the tags of the flow partitions that most deployments have: each call names one.
+var flowTags = func() (tags [256]string) {
+	for i := range tags {
+		tags[i] = Partition{FlowFamily, uint16(i)}.tag()
+	}
+	return tags
+}()
 
 func (p Partition) appendTag(text []byte) []byte {
 	code := p.Family.code()

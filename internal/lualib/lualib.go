@@ -15,10 +15,12 @@ const Name = "flowfabric"
 const (
 	// Protocol is the version of the agreement between library and programs. Within one protocol, ffx_*
 	// functions only gain: new functions, optional arguments, and values at the end of replies.
-	Protocol = 2
+	Protocol = 3
 	// MinProtocol is the oldest protocol of programs that this library still serves. Programs of an older protocol find
 	// none of the functions they call, except ffx_version.
-	MinProtocol = 2
+	MinProtocol = 3
+	// MinStored is the oldest protocol whose stored runs this program reads.
+	MinStored = 3
 )
 
 // folders lists the folders of the library in the order in which they are assembled; within a folder, files follow each

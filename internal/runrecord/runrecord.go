@@ -87,32 +87,31 @@ func unpackHash(hash string) string {
 func DecodeClass(stored string) (Class, error) {
 	f, err := decode(stored, "class")
 	return Class{
-		Graph: f.at(0), GraphHash: f.at(1), FlowName: f.at(2), Namespace: f.at(3), Retention: f.at(4), Priority: f.at(5),
+		Graph: f[0], GraphHash: f[1], FlowName: f[2], Namespace: f[3], Retention: f[4], Priority: f[5],
 	}, err
+}
+
+// DecodeNames reads the id of the run and its trace context, which are all that a worker needs of a record.
+func DecodeNames(stored string) (runID, traceContext string, err error) {
+	f, err := decode(stored, "record")
+	return f[0], f[2], err
 }
 
 // Decode reads the stored form of a record. The memo is nil where there is none.
 func Decode(stored string) (Record, error) {
 	f, err := decode(stored, "record")
 	r := Record{
-		RunID: f.at(0), InputHash: unpackHash(f.at(1)), TraceContext: f.at(2), FairKey: f.at(3), Creator: f.at(4), Parent: f.at(6),
-		FailFast: f.at(7) != "",
+		RunID: f[0], InputHash: unpackHash(f[1]), TraceContext: f[2], FairKey: f[3], Creator: f[4], Parent: f[6],
+		FailFast: f[7] != "",
 	}
-	if memo := f.at(5); memo != "" {
+	if memo := f[5]; memo != "" {
 		r.Memo = []byte(memo)
 	}
 	return r, err
 }
 
-// texts are decoded texts.
-type texts []string
-
-func (f texts) at(n int) string {
-	if n < len(f) {
-		return f[n]
-	}
-	return ""
-}
+// texts are decoded texts; those that are left out are empty.
+type texts [maxArray]string
 
 func encode(fields ...string) []byte {
 	for len(fields) > 0 && fields[len(fields)-1] == "" {
@@ -156,39 +155,40 @@ var errCut = errors.New("is cut off")
 
 func decode(stored, what string) (texts, error) {
 	if stored == "" {
-		return nil, fmt.Errorf("the %s of the run %w", what, errCut)
+		return texts{}, fmt.Errorf("the %s of the run %w", what, errCut)
 	}
 	if stored[0] != Version {
-		return nil, fmt.Errorf("the %s of the run has version %d, this program reads version %d", what, stored[0], Version)
+		return texts{}, fmt.Errorf("the %s of the run has version %d, this program reads version %d", what, stored[0],
+			Version)
 	}
 	fields, err := decodeTexts(stored[1:])
 	if err != nil {
-		return nil, fmt.Errorf("the %s of the run %w", what, err)
+		return texts{}, fmt.Errorf("the %s of the run %w", what, err)
 	}
 	return fields, nil
 }
 
-func decodeTexts(b string) (texts, error) {
+func decodeTexts(b string) (fields texts, err error) {
 	if b == "" {
-		return nil, errCut
+		return fields, errCut
 	}
 	if b[0] < array || b[0] > array+maxArray {
-		return nil, errors.New("is no array")
+		return fields, errors.New("is no array")
 	}
-	fields := make(texts, b[0]-array)
+	count := int(b[0] - array)
 	b = b[1:]
-	for i := range fields {
+	for i := range count {
 		n, rest, err := length(b)
 		if err != nil {
-			return nil, err
+			return fields, err
 		}
 		if n < 0 || n > len(rest) {
-			return nil, errCut
+			return fields, errCut
 		}
 		fields[i], b = rest[:n], rest[n:]
 	}
 	if b != "" {
-		return nil, fmt.Errorf("has %d bytes too many", len(b))
+		return fields, fmt.Errorf("has %d bytes too many", len(b))
 	}
 	return fields, nil
 }

@@ -120,16 +120,13 @@ func (s *Submitter) KeyOf(flowName, key string) (keyspace.RunKeyID, keyspace.Par
 
 // NextIn returns an id for a run of a flow that leads into a partition.
 func (a *runIDAllocator) NextIn(flowName string, wanted keyspace.Partition) string {
-	partitions := a.session.Core.Partitioning()
-	partitionOf := func(id string) int {
-		return int(partitions.FlowPartitionFor(a.session.Namespace, flowName, id).Index)
-	}
+	partitionOf := a.partitionsOf(flowName)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	pool := a.pool(flowName, partitions.Flow)
+	pool := a.pool(flowName, a.session.Core.Partitioning().Flow)
 	for { // each round finds one with a probability of at least 1 %
 		if id := pool.take(int(wanted.Index), partitionOf); partitionOf(id) == int(wanted.Index) {
-			return id
+			return id.String()
 		}
 	}
 }

@@ -37,7 +37,8 @@ type CompiledFlow struct {
 
 	form     string // see formHash
 	formOnce sync.Once
-	class    atomic.Pointer[encodedClass] // the last one of its runs
+	class    atomic.Pointer[encodedClass]     // the last one of its runs
+	kept     atomic.Pointer[encodedRetention] // the last one of its runs
 
 	// budgets are those that all runs of a namespace have, if that is all that they have; their own, which a run
 	// submits, replace them. budgetTexts is their stored form, of which DeclaredAt is the creation of the run.

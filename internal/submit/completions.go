@@ -2,6 +2,7 @@ package submit
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"sync"
 	"time"
@@ -23,7 +24,8 @@ const outcomeSuccess = "success"
 type RunCompletion struct {
 	HasResult bool
 	Outcome   string
-	Result    string
+	// Result is shared by all waits for the run, and must not be changed.
+	Result []byte
 }
 
 // maxTracked bounds the runs whose completion is kept before there is a wait for it.
@@ -41,7 +43,7 @@ type CompletionListener struct {
 	mu sync.Mutex
 	// subscribed is closed once the channel is subscribed to; nil before the first wait.
 	subscribed chan struct{}
-	waiting    map[enginecore.FlowID][]CompletionWait
+	waiting    map[enginecore.FlowID]waitList
 	// leaving has a channel for each run whose mark is being taken back, which is closed once that is over.
 	leaving map[enginecore.FlowID]chan struct{}
 	// tracked holds runs that were started after the channel was subscribed to, with their completion once its message
@@ -65,14 +67,57 @@ type trackedRun struct {
 	// started is set once this process knows that it has started the run, rather than found it: only then its end
 	// cannot have come before track.
 	started bool
-	end     *RunCompletion // nil until the message has arrived
+	ended   bool // its message has arrived, with end
+	end     RunCompletion
+}
+
+// waitList lists the waits for one run: mostly one, for which no list is allocated.
+type waitList struct {
+	first  CompletionWait // of the zero value if the list is empty
+	others []CompletionWait
+}
+
+func (l *waitList) add(w CompletionWait) {
+	if l.isEmpty() {
+		l.first = w
+		return
+	}
+	l.others = append(l.others, w)
+}
+
+// remove removes a wait that is in the list.
+func (l *waitList) remove(w CompletionWait) {
+	if l.first.Completed != w.Completed {
+		l.others = slices.DeleteFunc(l.others, func(other CompletionWait) bool { return other.Completed == w.Completed })
+		return
+	}
+	l.first = CompletionWait{}
+	if last := len(l.others) - 1; last >= 0 {
+		l.first, l.others = l.others[last], l.others[:last]
+	}
+}
+
+func (l waitList) isEmpty() bool { return l.first.Completed == nil }
+
+// all yields the waits.
+func (l waitList) all() iter.Seq[CompletionWait] {
+	return func(yield func(CompletionWait) bool) {
+		if l.isEmpty() || !yield(l.first) {
+			return
+		}
+		for _, w := range l.others {
+			if !yield(w) {
+				return
+			}
+		}
+	}
 }
 
 func newCompletionListener(s *engine.Session) *CompletionListener {
 	closed, stop := context.WithCancel(s.Closed())
 	return &CompletionListener{
 		session: s, closed: closed, stop: stop,
-		waiting: make(map[enginecore.FlowID][]CompletionWait), tracked: make(map[enginecore.FlowID]trackedRun),
+		waiting: make(map[enginecore.FlowID]waitList), tracked: make(map[enginecore.FlowID]trackedRun),
 		leaving: make(map[enginecore.FlowID]chan struct{}), rerunning: make(map[enginecore.FlowID]struct{}),
 	}
 }
@@ -261,11 +306,13 @@ func (l *CompletionListener) Wait(ctx context.Context, id enginecore.FlowID) (Co
 	if run := l.tracked[id]; run.started {
 		w.tracked = true
 		delete(l.tracked, id)
-		if run.end != nil {
-			w.Completed <- *run.end
+		if run.ended {
+			w.Completed <- run.end
 		}
 	}
-	l.waiting[id] = append(l.waiting[id], w)
+	waits := l.waiting[id]
+	waits.add(w)
+	l.waiting[id] = waits
 	l.mu.Unlock()
 	err := l.await(ctx, ready)
 	if err == nil && leaving != nil {
@@ -282,11 +329,12 @@ func (l *CompletionListener) Wait(ctx context.Context, id enginecore.FlowID) (Co
 func (l *CompletionListener) Release(w CompletionWait) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	others := slices.DeleteFunc(l.waiting[w.flow], func(other CompletionWait) bool { return other.Completed == w.Completed })
-	if len(others) == 0 {
+	waits := l.waiting[w.flow]
+	waits.remove(w)
+	if waits.isEmpty() {
 		delete(l.waiting, w.flow)
 	} else {
-		l.waiting[w.flow] = others
+		l.waiting[w.flow] = waits
 	}
 	select {
 	case <-w.Completed:
@@ -302,7 +350,7 @@ const leaveWithin = 5 * time.Second
 func (l *CompletionListener) leave(id enginecore.FlowID, p keyspace.Partition) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed.Err() != nil || len(l.waiting[id]) > 0 || l.leaving[id] != nil {
+	if _, awaited := l.waiting[id]; awaited || l.closed.Err() != nil || l.leaving[id] != nil {
 		return
 	}
 	left := make(chan struct{})
@@ -342,7 +390,9 @@ func (l *CompletionListener) handle(message string) {
 	defer l.mu.Unlock()
 	for one := range enginerpc.SplitMany(message) {
 		if m, ok := enginerpc.ParseDoneMessage(one); ok {
-			l.deliver(m.FlowID, RunCompletion{HasResult: m.Result != "", Outcome: m.Outcome, Result: m.Result})
+			l.deliver(m.FlowID, RunCompletion{
+				HasResult: m.Result != "", Outcome: m.Outcome, Result: []byte(m.Result),
+			})
 		}
 	}
 }
@@ -365,7 +415,7 @@ func (l *CompletionListener) deliver(id enginecore.FlowID, end RunCompletion) {
 	if _, former := l.rerunning[id]; former {
 		return
 	}
-	for _, w := range l.waiting[id] {
+	for w := range l.waiting[id].all() {
 		trySend(w.Completed, end)
 	}
 }
@@ -376,16 +426,12 @@ func (l *CompletionListener) deliver(id enginecore.FlowID, end RunCompletion) {
 func (l *CompletionListener) EndedHere(id enginecore.FlowID, result []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	waits := l.waiting[id]
-	if _, tracked := l.tracked[id]; !tracked && len(waits) == 0 {
-		return
-	}
 	if _, former := l.rerunning[id]; former {
 		return
 	}
-	end := RunCompletion{HasResult: len(result) > 0, Outcome: outcomeSuccess, Result: string(result)}
+	end := RunCompletion{HasResult: len(result) > 0, Outcome: outcomeSuccess, Result: result}
 	l.keep(id, end)
-	for _, w := range waits {
+	for w := range l.waiting[id].all() {
 		if w.tracked {
 			trySend(w.Completed, end)
 		} else {
@@ -399,7 +445,7 @@ func (l *CompletionListener) MayHaveEnded(id enginecore.FlowID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.tracked, id)
-	for _, w := range l.waiting[id] {
+	for w := range l.waiting[id].all() {
 		trySend(w.Completed, RunCompletion{})
 	}
 }
@@ -407,7 +453,7 @@ func (l *CompletionListener) MayHaveEnded(id enginecore.FlowID) {
 // keep keeps the end of a tracked run. The caller holds the lock.
 func (l *CompletionListener) keep(id enginecore.FlowID, end RunCompletion) {
 	if run, tracked := l.tracked[id]; tracked {
-		run.end = &end
+		run.ended, run.end = true, end
 		l.tracked[id] = run
 	}
 }
@@ -418,8 +464,8 @@ func (l *CompletionListener) resync() {
 	defer l.mu.Unlock()
 	clear(l.tracked)
 	clear(l.rerunning)
-	for _, list := range l.waiting {
-		for _, w := range list {
+	for _, waits := range l.waiting {
+		for w := range waits.all() {
 			trySend(w.Completed, RunCompletion{})
 		}
 	}

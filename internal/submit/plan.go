@@ -88,7 +88,7 @@ func NewPlanIn(
 		return nil, err
 	}
 	p.stepwise = !e.IsWhole()
-	p.Retention = RetentionOf(e.Keep, compiled.Graph.Keep)
+	p.Retention = compiled.retention(e.Keep)
 	return p, nil
 }
 
@@ -187,7 +187,9 @@ func TagsOf(compiled *CompiledFlow, own map[string]string) ([]enginerpc.SubmitTa
 // HashInput returns a hash of an encoded input, by which the engine detects that a run id is used with another input.
 func HashInput(input []byte) string {
 	sum := sha256.Sum256(input)
-	return hex.EncodeToString(sum[:16])
+	var digits [32]byte
+	hex.Encode(digits[:], sum[:len(digits)/2])
+	return string(digits[:])
 }
 
 // CheckRunID returns an error that wraps [engine.ErrInvalid] unless id is valid UTF-8 of 1 to [MaxRunID] bytes without

@@ -226,6 +226,22 @@ func RetentionOf(engine, own flowgraph.Keep) string {
 	return strings.Join(texts, ",")
 }
 
+// encodedRetention is the stored form of a retention, under the default of an engine.
+type encodedRetention struct {
+	engine flowgraph.Keep
+	text   string
+}
+
+// retention is RetentionOf for the runs of the flow.
+func (c *CompiledFlow) retention(engine flowgraph.Keep) string {
+	if last := c.kept.Load(); last != nil && last.engine == engine {
+		return last.text
+	}
+	text := RetentionOf(engine, c.Graph.Keep)
+	c.kept.Store(&encodedRetention{engine, text})
+	return text
+}
+
 // keptForLessThan reports whether a run with a stored retention may be purged so soon after its end.
 func keptForLessThan(retention string, d time.Duration) bool {
 	for text := range strings.SplitSeq(retention, ",") {

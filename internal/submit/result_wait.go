@@ -22,7 +22,7 @@ const markFor = 6 * recheck
 // AwaitResult returns the result of a run when the run is over. For a run that this submitter has just started, it
 // waits for the completion message, which carries a small result, before it reads from the engine. It waits while the
 // engine is unavailable; its error wraps [engine.ErrRunNotFound], the cause of ctx, or enginecore.ErrClosed when the
-// submitter or the session is closed.
+// submitter or the session is closed. Other waits may share the bytes of the result, which must not be changed.
 func (s *Submitter) AwaitResult(
 	ctx context.Context, flowName, runID string, id enginecore.FlowID, p keyspace.Partition,
 ) (enginerpc.FlowResultReply, error) {
@@ -71,7 +71,7 @@ func (s *Submitter) AwaitResult(
 			marked = marked && end.Outcome == ""
 			// A message comes from the primary before replicas have the result.
 			if end.HasResult && s.session.Replicas == 0 {
-				return enginerpc.FlowResultReply{Outcome: end.Outcome, HasResult: true, Result: []byte(end.Result)}, nil
+				return enginerpc.FlowResultReply{Outcome: end.Outcome, HasResult: true, Result: end.Result}, nil
 			}
 		case <-timer.C:
 		case <-s.session.Core.Outdated():

@@ -62,9 +62,13 @@ func (a *runIDAllocator) Next(flowName string) string {
 	if !grouped {
 		return RandomUUID().String()
 	}
-	return pool.take(a.partition, func(id string) int {
-		return int(partitions.FlowPartitionFor(a.session.Namespace, flowName, id).Index)
-	})
+	return pool.take(a.partition, a.partitionsOf(flowName)).String()
+}
+
+// partitionsOf returns a function that returns the partition of the run of a flow with an id.
+func (a *runIDAllocator) partitionsOf(flowName string) func(uuid.UUID) int {
+	partitions, namespace := a.session.Core.Partitioning(), a.session.Namespace
+	return func(id uuid.UUID) int { return int(partitions.FlowPartitionForUUID(namespace, flowName, id).Index) }
 }
 
 // count counts a run and reports whether it belongs into the partition of its group, with an id from the pool: not
@@ -116,18 +120,17 @@ func (p idPool) choose() int {
 }
 
 // take returns an id that leads into a partition.
-func (p idPool) take(wanted int, partitionOf func(id string) int) string {
+func (p idPool) take(wanted int, partitionOf func(uuid.UUID) int) uuid.UUID {
 	if list := p[wanted]; len(list) > 0 {
 		id := list[len(list)-1]
 		p[wanted] = list[:len(list)-1]
-		return id.String()
+		return id
 	}
 	for tries := 1; ; tries++ {
 		id := RandomUUID()
-		text := id.String()
-		partition := partitionOf(text)
+		partition := partitionOf(id)
 		if partition == wanted || tries == maxIDTries {
-			return text
+			return id
 		}
 		if len(p[partition]) < maxPooledIDs {
 			p[partition] = append(p[partition], id)

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -12,8 +13,8 @@ import (
 
 var someParts = keyspace.Partitioning{Flow: 64}
 
-func partitionOf(id string) int {
-	return int(someParts.FlowPartitionFor("default", "orders", id).Index)
+func partitionOf(id uuid.UUID) int {
+	return int(someParts.FlowPartitionForUUID("default", "orders", id).Index)
 }
 
 // TestGroupedRunIDs checks the ids of a client that starts many runs: they differ, come in groups of one partition,
@@ -22,7 +23,7 @@ func TestGroupedRunIDs(t *testing.T) {
 	const runs = 200_000
 	a := runIDAllocator{maxFactor: maxGroupFactor}
 	now := time.Now()
-	seen := make(map[string]bool, runs)
+	seen := make(map[uuid.UUID]bool, runs)
 	counts := make([]int, someParts.Flow)
 	hashes, together, last := 0, 0, -1
 	for range runs {
@@ -30,7 +31,7 @@ func TestGroupedRunIDs(t *testing.T) {
 		if !grouped {
 			continue
 		}
-		id := pool.take(a.partition, func(id string) int { hashes++; return partitionOf(id) })
+		id := pool.take(a.partition, func(id uuid.UUID) int { hashes++; return partitionOf(id) })
 		require.False(t, seen[id])
 		seen[id] = true
 		p := partitionOf(id)

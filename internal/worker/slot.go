@@ -24,6 +24,9 @@ const maxHandoffTime = 20 * time.Millisecond
 
 // tasksOf returns a task for each execution that was leased by a call sent at sentAt.
 func (r *Run) tasksOf(at dispatch.LaneShard, leased []enginerpc.ClaimedExecution, sentAt time.Time) []*task.Task {
+	if len(leased) == 0 {
+		return nil
+	}
 	tasks := make([]*task.Task, len(leased))
 	for i := range leased {
 		tasks[i] = r.NewTask(at, &leased[i], sentAt)
@@ -48,7 +51,11 @@ func (r *Run) launch(
 // start runs each task in a separate goroutine.
 func (r *Run) start(tasks []*task.Task) {
 	for _, t := range tasks {
-		r.tasks.Go(func() { r.work(t) })
+		r.tasks.Add(1)
+		go func() {
+			defer r.tasks.Done()
+			r.work(t)
+		}()
 	}
 }
 

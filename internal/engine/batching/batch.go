@@ -18,6 +18,9 @@ const maxBatchesInFlight = 2
 // maxYields bounds how often a caller that is to send lets others run first.
 const maxYields = 4
 
+// fewWaiting is for how many waiting requests a list has room at least.
+const fewWaiting = 8
+
 // Batcher joins requests of several goroutines that have a key in common into one call (group commit). A request is
 // sent at once while no call for its key is in flight, after one Gosched, so that goroutines that became runnable
 // together share the call. Requests that arrive while a call is in flight wait and go with the next one, before which
@@ -45,9 +48,10 @@ type Batcher[K comparable, Req, Res any] struct {
 	// 0 means never.
 	Overflow int
 
-	mu        sync.Mutex
-	lines     map[K]batchLine[Req, Res] // the keys with a call in flight
-	mailboxes sync.Pool                 // channels of requests that have been answered
+	mu    sync.Mutex
+	lines map[K]batchLine[Req, Res] // the keys with a call in flight
+	// entries keeps empty entries for reuse, of requests that nothing refers to any more.
+	entries sync.Pool
 }
 
 // batchLine is the state of one key.
@@ -61,7 +65,14 @@ type batchEntry[Req, Res any] struct {
 	ctx     context.Context
 	req     Req
 	taken   bool                         // it is part of a call, or its caller is to send the next one
-	mailbox chan batchDelivery[Req, Res] // nil until the caller has to wait
+	mailbox chan batchDelivery[Req, Res] // nil until a caller has to wait
+}
+
+// needMailbox makes the mailbox, unless the entry has one from its former use. It is empty then.
+func (e *batchEntry[Req, Res]) needMailbox() {
+	if e.mailbox == nil {
+		e.mailbox = make(chan batchDelivery[Req, Res], 1)
+	}
 }
 
 // batchDelivery goes to a waiting caller: its result, or the batch that the caller sends, with its own request first.
@@ -74,26 +85,45 @@ type batchDelivery[Req, Res any] struct {
 // part of a call with others; the request may have been sent nevertheless. Errors of the call itself are part of the
 // result.
 func (b *Batcher[K, Req, Res]) Do(ctx context.Context, key K, req Req) (Res, error) {
-	mine := &batchEntry[Req, Res]{ctx: ctx, req: req}
+	mine := b.entry()
+	mine.ctx, mine.req = ctx, req
 	if b.tryLead(key, mine) {
 		return b.lead(key, mine, nil)
 	}
 	return b.await(key, mine)
 }
 
+// entry returns an empty entry.
+func (b *Batcher[K, Req, Res]) entry() *batchEntry[Req, Res] {
+	if used, ok := b.entries.Get().(*batchEntry[Req, Res]); ok {
+		return used
+	}
+	return new(batchEntry[Req, Res])
+}
+
+// done empties an entry that nothing refers to any more, for reuse.
+func (b *Batcher[K, Req, Res]) done(mine *batchEntry[Req, Res]) {
+	*mine = batchEntry[Req, Res]{mailbox: mine.mailbox}
+	b.entries.Put(mine)
+}
+
 // lead sends the batch whose first request is mine, with the requests that gather adds, and returns the result of
 // mine. A batch of one may be nil.
 func (b *Batcher[K, Req, Res]) lead(key K, mine *batchEntry[Req, Res], batch []*batchEntry[Req, Res]) (Res, error) {
 	batch = b.gather(key, mine, batch)
-	switch {
-	case len(batch) <= 1:
-		return b.sendSingle(key, mine), nil
-	case canSendItself(mine):
-		return b.sendBatch(key, batch), nil
+	if len(batch) > 1 && !canSendItself(mine) {
+		mine.needMailbox()
+		go b.sendForAll(key, batch)
+		return b.await(key, mine)
 	}
-	mine.mailbox = b.mailbox()
-	go b.sendForAll(key, batch)
-	return b.await(key, mine)
+	var res Res
+	if len(batch) > 1 {
+		res = b.sendBatch(key, batch)
+	} else {
+		res = b.sendSingle(key, mine)
+	}
+	b.done(mine)
+	return res, nil
 }
 
 // gather adds to a batch, before it is sent, the requests that arrive while other goroutines run. It returns nil if
@@ -110,14 +140,10 @@ func (b *Batcher[K, Req, Res]) gather(
 			break
 		}
 		goruntime.Gosched()
-		others := b.takeOthers(key, mine, batch)
-		if len(others) == 0 {
+		before := len(batch)
+		if batch = b.addOthers(key, mine, batch); len(batch) == before {
 			break
 		}
-		if batch == nil {
-			batch = append(batch, mine)
-		}
-		batch = append(batch, others...)
 	}
 	return batch
 }
@@ -135,29 +161,37 @@ func (b *Batcher[K, Req, Res]) tryLead(key K, mine *batchEntry[Req, Res]) bool {
 		b.lines[key] = batchLine[Req, Res]{inFlight: 1}
 		return true
 	}
-	mine.mailbox = b.mailbox()
+	mine.needMailbox()
+	if len(line.waiting) == cap(line.waiting) {
+		line.waiting = slices.Grow(line.waiting, fewWaiting)
+	}
 	line.waiting = append(line.waiting, mine)
 	b.lines[key] = b.flush(key, line)
 	return false
 }
 
-// takeOthers takes the waiting requests that fit into one call with a batch, or with mine if the batch is nil.
-func (b *Batcher[K, Req, Res]) takeOthers(
+// addOthers adds the waiting requests to a batch that fit into one call with it. A batch that is nil is mine alone, and
+// stays nil if nothing is added.
+func (b *Batcher[K, Req, Res]) addOthers(
 	key K, mine *batchEntry[Req, Res], batch []*batchEntry[Req, Res],
 ) []*batchEntry[Req, Res] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	line := b.lines[key]
 	if len(line.waiting) == 0 {
-		return nil
+		return batch
 	}
-	if batch == nil {
-		batch = []*batchEntry[Req, Res]{mine}
+	all := batch
+	if all == nil {
+		all = make([]*batchEntry[Req, Res], 1, 1+len(line.waiting))
+		all[0] = mine
 	}
 	var others []*batchEntry[Req, Res]
-	others, line.waiting = b.split(key, line.waiting, batch)
+	if others, line.waiting = b.split(key, line.waiting, all); len(others) == 0 {
+		return batch
+	}
 	b.lines[key] = line
-	return others
+	return append(all, others...)
 }
 
 // split divides the waiting requests into those that share a call with a batch, and the rest. The caller holds the
@@ -247,13 +281,13 @@ func (b *Batcher[K, Req, Res]) await(key K, mine *batchEntry[Req, Res]) (Res, er
 	var delivery batchDelivery[Req, Res]
 	select {
 	case delivery = <-mine.mailbox:
-		b.mailboxes.Put(mine.mailbox)
 	case <-mine.ctx.Done():
 		if !b.withdraw(key, mine, &delivery) {
-			return delivery.res, context.Cause(mine.ctx)
+			return delivery.res, context.Cause(mine.ctx) // a call may refer to the entry
 		}
 	}
 	if len(delivery.batch) == 0 {
+		b.done(mine)
 		return delivery.res, nil
 	}
 	return b.lead(key, mine, delivery.batch)
@@ -325,13 +359,6 @@ func (b *Batcher[K, Req, Res]) sendMulti(ctx context.Context, key K, requests []
 // sendForAll sends a batch whose callers all wait.
 func (b *Batcher[K, Req, Res]) sendForAll(key K, batch []*batchEntry[Req, Res]) {
 	batch[0].mailbox <- batchDelivery[Req, Res]{res: b.sendBatch(key, batch)}
-}
-
-func (b *Batcher[K, Req, Res]) mailbox() chan batchDelivery[Req, Res] {
-	if used, ok := b.mailboxes.Get().(chan batchDelivery[Req, Res]); ok {
-		return used
-	}
-	return make(chan batchDelivery[Req, Res], 1)
 }
 
 // anyAlive returns a context for a call on behalf of several callers: it ends when the contexts of all of them have, or

@@ -49,10 +49,10 @@ func TestCrashBetweenParentAndChild(t *testing.T) {
 	t.Parallel()
 	const items = 150 // more than one call submits
 	workers := []crash{
-		{"ffx2_link_child", 1}, {"ffx2_submit", 1}, {"ffx2_await_child", 1}, {"ffx2_link_child", 2}, {"ffx2_submit", 3},
-		{"ffx2_submit", 4}, {"ffx2_put_graph", 3}, {"ffx2_await_child", 2}, {"ffx2_read_results", 1},
+		{"ffx3_link_child", 1}, {"ffx3_submit", 1}, {"ffx3_await_child", 1}, {"ffx3_link_child", 2}, {"ffx3_submit", 3},
+		{"ffx3_submit", 4}, {"ffx3_put_graph", 3}, {"ffx3_await_child", 2}, {"ffx3_read_results", 1},
 	}
-	keepers := []crash{{"ffx2_child_ended", 1}, {"ffx2_end_errand", 1}, {"ffx2_child_ended", 2}, {"ffx2_end_errand", 2}}
+	keepers := []crash{{"ffx3_child_ended", 1}, {"ffx3_end_errand", 1}, {"ffx3_child_ended", 2}, {"ffx3_end_errand", 2}}
 	test := func(t *testing.T, kind testserver.Kind, at crash, worker bool) {
 		t.Parallel() // most of it is waiting for leases to run out
 		ctx := enginetest.Context(t)

@@ -73,9 +73,9 @@ func growing(t testing.TB, planned *atomic.Int64) *flow.Definition[int, int] {
 func TestCrashWhileGrowing(t *testing.T) {
 	t.Parallel()
 	crashes := []crash{
-		{"ffx2_link_child", 1}, {"ffx2_await_child", 1}, {"ffx2_continue_as_new", 1}, {"ffx2_link_child", 3}, {"ffx2_submit", 3},
-		{"ffx2_continue_as_new", 2}, {"ffx2_record_step", 1}, {"ffx2_record_step", 2}, {"ffx2_continue_as_new", 3},
-		{"ffx2_continue_as_new", 4}, {"ffx2_suspend", 1},
+		{"ffx3_link_child", 1}, {"ffx3_await_child", 1}, {"ffx3_continue_as_new", 1}, {"ffx3_link_child", 3}, {"ffx3_submit", 3},
+		{"ffx3_continue_as_new", 2}, {"ffx3_record_step", 1}, {"ffx3_record_step", 2}, {"ffx3_continue_as_new", 3},
+		{"ffx3_continue_as_new", 4}, {"ffx3_suspend", 1},
 	}
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		for _, at := range crashes {

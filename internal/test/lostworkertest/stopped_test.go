@@ -30,11 +30,11 @@ func TestStoppedBetweenGrantAndBegin(t *testing.T) {
 		at      string // the call with which the process is stopped
 		options []flow.NodeOption
 	}{
-		"lease":           {"ffx2_claim", nil},
-		"candidate":       {"ffx2_claim", counted},
-		"place":           {"ffx2_exchange", counted},
-		"admission":       {"ffx2_admit", counted},
-		"block of places": {"ffx2_hold_places", []flow.NodeOption{activity.Limit("some", activity.LimitConfig{AtOnce: 100})}},
+		"lease":           {"ffx3_claim", nil},
+		"candidate":       {"ffx3_claim", counted},
+		"place":           {"ffx3_exchange", counted},
+		"admission":       {"ffx3_admit", counted},
+		"block of places": {"ffx3_hold_places", []flow.NodeOption{activity.Limit("some", activity.LimitConfig{AtOnce: 100})}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -243,7 +243,7 @@ func TestLostClaims(t *testing.T) {
 		a, sum := fixture.AddOne(), fixture.Adder()
 		near.Keeper(t)
 		claims := make(chan struct{})
-		p.Intercept(proxy.StallAfter("ffx2_claim", 1, claims))
+		p.Intercept(proxy.StallAfter("ffx3_claim", 1, claims))
 		w := far.Worker(t, []activity.Handler{a, sum}, runtime.WorkerConfig{Lease: 2 * time.Second})
 		run, err := runtime.Start(ctx, near.Client, fixture.Wide(t, a, sum, 20), 1)
 		require.NoError(t, err)
@@ -287,7 +287,7 @@ func TestUnknownLeasesAreReleased(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, claimed.Executions, 1)
 
-		p.Intercept(proxy.CutFunction("ffx2_claim"))
+		p.Intercept(proxy.CutFunction("ffx3_claim"))
 		working, stop := context.WithCancel(ctx)
 		stopped := make(chan error, 1)
 		go func() { stopped <- w.Run(working) }()
@@ -331,7 +331,7 @@ func TestClientKilledWhileSubmitting(t *testing.T) {
 				p := proxy.Start(t, server.Addr())
 				far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), prefix)
 				stalled := make(chan struct{})
-				p.Intercept(proxy.StallAfter("ffx2_put_graph", calls, stalled))
+				p.Intercept(proxy.StallAfter("ffx3_put_graph", calls, stalled))
 				dying, die := context.WithCancel(ctx)
 				started := make(chan error, 1)
 				go func() {

@@ -69,10 +69,10 @@ func settleThroughCuts(t *testing.T, kind testserver.Kind, server *testserver.Se
 		state     fabrictype.NodeState
 		again     bool // the same attempt can be claimed again
 	}{
-		{"complete", []string{"ffx2_work", "ff_complete_execution"}, func(ctx context.Context, task *runtime.Task) error {
+		{"complete", []string{"ffx3_work", "ff_complete_execution"}, func(ctx context.Context, task *runtime.Task) error {
 			return task.Complete(ctx, []byte("done"))
 		}, fabrictype.NodeSucceeded, false},
-		{"fail", []string{"ffx2_fail", "ff_fail_execution"}, func(ctx context.Context, task *runtime.Task) error {
+		{"fail", []string{"ffx3_fail", "ff_fail_execution"}, func(ctx context.Context, task *runtime.Task) error {
 			_, err := task.Fail(ctx, activity.NonRetryable(errors.New("broken")))
 			return err
 		}, fabrictype.NodeFailed, false},
@@ -89,7 +89,7 @@ func settleThroughCuts(t *testing.T, kind testserver.Kind, server *testserver.Se
 			}
 			return err
 		}, "", true},
-		{"release", []string{"ffx2_release", "ff_delay_execution"}, func(ctx context.Context, task *runtime.Task) error {
+		{"release", []string{"ffx3_release", "ff_delay_execution"}, func(ctx context.Context, task *runtime.Task) error {
 			return task.Release(ctx)
 		}, "", true},
 		{"wait for children", []string{"ff_move_to_waiting_children"}, func(ctx context.Context, task *runtime.Task) error {

@@ -236,8 +236,8 @@ func TestBrokenConnectionFailsNoAttempt(t *testing.T) {
 	}
 	fixture.OnServers(t, func(t *testing.T, kind testserver.Kind) {
 		for _, call := range []string{
-			"ffx2_read_inputs", "ffx2_record_step", "ff_list_waitpoint_hmac_kids", "HSETNX", "ffx2_open_waitpoint", "ffx2_use_budget",
-			"ffx2_count_usage", "ffx2_suspend", "ffx2_read_journal",
+			"ffx3_read_inputs", "ffx3_record_step", "ff_list_waitpoint_hmac_kids", "HSETNX", "ffx3_open_waitpoint", "ffx3_use_budget",
+			"ffx3_count_usage", "ffx3_suspend", "ffx3_read_journal",
 		} {
 			t.Run(call, func(t *testing.T) { test(t, kind, call) })
 		}
@@ -257,7 +257,7 @@ func TestLostRepliesOfASuspension(t *testing.T) {
 		resumed := make(chan struct{})
 		var calls atomic.Int32
 		p.Intercept(func(chunk []byte) proxy.Fate {
-			if !bytes.Contains(chunk, []byte("ffx2_suspend")) {
+			if !bytes.Contains(chunk, []byte("ffx3_suspend")) {
 				return proxy.Pass
 			}
 			switch calls.Add(1) {

@@ -68,7 +68,7 @@ func TestSilentConnectionsCostNoLease(t *testing.T) {
 		require.NoError(t, err)
 		<-begun
 		p.Silence()
-		<-passed(p, "ffx2_renew")
+		<-passed(p, "ffx3_renew")
 		close(finish)
 		_, err = run.Result(ctx)
 		require.NoError(t, err)

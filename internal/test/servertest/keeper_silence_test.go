@@ -51,7 +51,7 @@ func TestSilentServerDelaysItsPartitionsOnly(t *testing.T) {
 	}
 
 	stalled := make(chan struct{})
-	networks[silent].Intercept(proxy.StallAfter("ffx2_keep", 1, stalled))
+	networks[silent].Intercept(proxy.StallAfter("ffx3_keep", 1, stalled))
 	b.Keeper(t)
 	<-stalled
 	for _, worker := range []enginecore.WorkerInstanceID{"lost", "other"} {

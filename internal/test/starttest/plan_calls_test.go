@@ -153,8 +153,8 @@ When the run comes to them:
   ff_report_usage_and_check  for what nodes use of budget tokens  (contract mode refuses: budgets of flows (flow.Budget))
 
 With this project's library, these calls do all of it at once:
-  ffx2_put_graph  2 nodes, unless the partition has the graph
-  ffx2_submit     run planned
+  ffx3_put_graph  2 nodes, unless the partition has the graph
+  ffx3_submit     run planned
 `, plan.String())
 	_, err = runtime.Plan[int, int](nil, 1)
 	require.ErrorIs(t, err, runtime.ErrInvalid)

@@ -258,7 +258,7 @@ func TestManyStartsAtOnce(t *testing.T) {
 		p.Intercept(func(chunk []byte) proxy.Fate {
 			mu.Lock()
 			defer mu.Unlock()
-			if lost < 3 && bytes.Contains(chunk, []byte("ffx2_submit")) {
+			if lost < 3 && bytes.Contains(chunk, []byte("ffx3_submit")) {
 				lost++
 				return proxy.Cut
 			}
@@ -304,7 +304,7 @@ func TestStarts_EndWithTheirContexts(t *testing.T) {
 		}
 		require.NoError(t, start(ctx, plans[0]))
 		stalled := make(chan struct{})
-		p.Intercept(proxy.StallAfter("ffx2_submit", 1, stalled))
+		p.Intercept(proxy.StallAfter("ffx3_submit", 1, stalled))
 		impatient, giveUp := context.WithCancel(ctx)
 		first := make(chan error, 1)
 		go func() { first <- start(ctx, plans[1]) }()

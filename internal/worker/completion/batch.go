@@ -3,6 +3,7 @@ package completion
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -71,7 +72,7 @@ func NewBatcher(c *Completer, slots int, adder *usage.Adder) *Batcher {
 	b.batch.MaxRequests = func(dispatch.LaneShard) int { return maxCompletions }
 	b.batch.Size, b.batch.MaxBytes = func(one *Request) int { return len(one.result) }, maxCompletionBytes
 	b.batch.Overflow = completionOverflow(slots)
-	b.batch.IsPassenger = func(one *Request) bool { return one.report != nil }
+	b.batch.IsPassenger = func(one *Request) bool { return isReport(*one) }
 	return b
 }
 
@@ -106,19 +107,19 @@ func (b *Batcher) count(ctx context.Context, r usage.Report) (counted bool, err 
 
 // work commits results and counts reports with one call.
 func (b *Batcher) work(ctx context.Context, at dispatch.LaneShard, batch []Request) []Result {
+	if !slices.ContainsFunc(batch, isReport) {
+		return b.completeMany(at, batch, nil).results
+	}
 	results := make([]Result, len(batch))
 	var completions []Request
 	var reports []usage.Report
 	var committed, counted []*Result
 	for i, one := range batch {
-		if one.report != nil {
+		if isReport(one) {
 			reports, counted = append(reports, *one.report), append(counted, &results[i])
 		} else {
 			completions, committed = append(completions, one), append(committed, &results[i])
 		}
-	}
-	if len(reports) == 0 {
-		return b.completeMany(at, batch, nil).results
 	}
 	sums := b.usage.Sum(reports)
 	var done completed
@@ -136,6 +137,8 @@ func (b *Batcher) work(ctx context.Context, at dispatch.LaneShard, batch []Reque
 	}
 	return results
 }
+
+func isReport(one Request) bool { return one.report != nil }
 
 // outcome returns which reports are counted. Without the digits of a reply, the sums are sent alone.
 func outcome(ctx context.Context, sums *usage.Sums, digits string) ([]bool, error) {

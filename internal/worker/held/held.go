@@ -169,7 +169,7 @@ func prepare(ctx context.Context, run Run, t *task.Task) (h *Task, end func(), e
 	h.view = &task.Execution{
 		Recorder: journal.Recorder{Attempt: &t.Attempt, Journal: &t.Journal}, Task: t, Until: limits.Until,
 	}
-	h.ctx = activitycontext.With(ctx, h.view)
+	h.ctx = h.view.Context(ctx)
 	stop := func() {}
 	if plan.Heartbeat > 0 {
 		stop = t.WatchHeartbeat(plan.Heartbeat)

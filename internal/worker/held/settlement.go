@@ -1,6 +1,7 @@
 package held
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -167,7 +168,8 @@ func (h *Task) Complete(ctx context.Context, result []byte) error {
 	if err := h.task.CheckResult(result); err != nil {
 		return err
 	}
-	_, err := h.settle(ctx, completion.Outcome{Kind: completion.KindCompleted, Result: result})
+	// The waits for the run may keep the result, and the program may use its bytes again.
+	_, err := h.settle(ctx, completion.Outcome{Kind: completion.KindCompleted, Result: bytes.Clone(result)})
 	return err
 }
 

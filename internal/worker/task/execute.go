@@ -102,7 +102,7 @@ func (t *Task) call(
 	}
 	e := &Execution{Recorder: journal.Recorder{Attempt: &t.Attempt, Journal: &t.Journal}, Task: t, Until: limits.Until}
 	t.FunctionBegins(limits.Until)
-	result, err := invoke(activitycontext.With(ctx, e), handler, input, t)
+	result, err := invoke(e.Context(ctx), handler, input, t)
 	if err != nil && ctx.Err() != nil {
 		return nil, interrupted(context.Cause(ctx), err)
 	}
@@ -234,6 +234,10 @@ func (t *Task) Input(ctx context.Context, plan submit.NodePlan) ([]byte, error) 
 	if plan.Input == nil {
 		return t.Claimed.Payload, nil
 	}
+	input := plan.Input
+	if input.Kind == flowgraph.ExprInput {
+		return t.Claimed.FlowInput, nil
+	}
 	results := make(map[string][]byte, len(t.Claimed.Inputs))
 	for _, in := range t.Claimed.Inputs {
 		results[in.Name] = in.Result
@@ -243,17 +247,17 @@ func (t *Task) Input(ctx context.Context, plan submit.NodePlan) ([]byte, error) 
 			return nil, err
 		}
 	}
-	if err := t.addFailures(ctx, *plan.Input, results); err != nil {
+	if err := t.addFailures(ctx, *input, results); err != nil {
 		return nil, err
 	}
-	input, err := plan.Input.Resolve(t.Claimed.FlowInput, results)
+	value, err := input.Resolve(t.Claimed.FlowInput, results)
 	if err != nil {
 		return nil, completion.Undecodable(t.Locate(fmt.Errorf("input: %w", err)))
 	}
-	if plan.Input.Kind == flowgraph.ExprConst {
-		input = bytes.Clone(input) // the plan is shared
+	if input.Kind == flowgraph.ExprConst {
+		value = bytes.Clone(value) // the plan is shared
 	}
-	return input, nil
+	return value, nil
 }
 
 // readInputs adds to results those that were too many or too large for the reply of the claim.

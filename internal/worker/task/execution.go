@@ -18,7 +18,11 @@ type Execution struct {
 	journal.Recorder
 	Task  *Task
 	Until time.Time
+	ctx   activitycontext.Context
 }
+
+// Context returns the context of the function, derived from ctx. It is called once.
+func (e *Execution) Context(ctx context.Context) context.Context { return e.ctx.Init(ctx, e) }
 
 // Info implements activity.Info.
 func (e *Execution) Info() activitycontext.Info {

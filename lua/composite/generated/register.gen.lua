@@ -2,7 +2,7 @@
 
 do
 
-redis.register_function{ function_name = 'ffx2_read_graph', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_read_graph', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2, 'first', 2) end
   call.begin(keys[1])
   return F.ffx_read_graph({ partition = keys[1] }, { graph = args[1], first = args[2] })
@@ -30,7 +30,7 @@ local function ffx_put_graph_nodes(args, at)
   }
 end
 
-redis.register_function('ffx2_put_graph', function(keys, args)
+redis.register_function('ffx3_put_graph', function(keys, args)
   if #keys < 1 or #args < 5 then return call.refuse(keys, 1, args, 5, 'first', 2, 'edges', 4, 'result', 5) end
   call.begin(keys[1])
   local nodes_count = args[9]
@@ -49,7 +49,7 @@ redis.register_function('ffx2_put_graph', function(keys, args)
   }))
 end)
 
-redis.register_function{ function_name = 'ffx2_find_node', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_find_node', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
   call.begin(keys[1])
   return F.ffx_find_node({ partition = keys[1] }, { flow_id = args[1], node = args[2] })
@@ -146,7 +146,7 @@ local function ffx_submit_skips(args, at)
   return { node = args[at + 1], reason = args[at + 2] }
 end
 
-redis.register_function('ffx2_submit', function(keys, args)
+redis.register_function('ffx3_submit', function(keys, args)
   if #keys < 1 or #args < 13 then return call.refuse(keys, 1, args, 13, 'count', 10, 'lease_ttl', 11) end
   call.begin(keys[1])
   local tags_count = args[16]
@@ -227,7 +227,7 @@ redis.register_function('ffx2_submit', function(keys, args)
   }))
 end)
 
-redis.register_function{ function_name = 'ffx2_claim_granted', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_claim_granted', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 10 then return call.refuse(keys, 1, args, 10, 'count', 7, 'lease_ttl', 8) end
   call.begin(keys[1])
   return call.finish(F.ffx_claim_granted({ partition = keys[1] }, {
@@ -246,7 +246,7 @@ redis.register_function{ function_name = 'ffx2_claim_granted', flags = { 'allow-
   }))
 end }
 
-redis.register_function{ function_name = 'ffx2_set_priority', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_set_priority', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3, 'priority', 3) end
   call.begin(keys[1])
   return call.finish(F.ffx_set_priority({ partition = keys[1] }, {
@@ -257,7 +257,7 @@ redis.register_function{ function_name = 'ffx2_set_priority', flags = { 'allow-o
   }))
 end }
 
-redis.register_function{ function_name = 'ffx2_claim', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_claim', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 15 then return call.refuse(keys, 1, args, 15, 'count', 12, 'lease_ttl', 13) end
   call.begin(keys[1])
   return call.finish(F.ffx_claim({ partition = keys[1] }, {
@@ -281,7 +281,7 @@ redis.register_function{ function_name = 'ffx2_claim', flags = { 'allow-oom' }, 
   }))
 end }
 
-redis.register_function{ function_name = 'ffx2_grant_next', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_grant_next', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 4 then return call.refuse(keys, 1, args, 4, 'grant_ttl', 4) end
   call.begin(keys[1])
   return call.finish(F.ffx_grant_next({ partition = keys[1] }, {
@@ -295,37 +295,37 @@ redis.register_function{ function_name = 'ffx2_grant_next', flags = { 'allow-oom
   }))
 end }
 
-redis.register_function{ function_name = 'ffx2_pause', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_pause', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
   call.begin(keys[1])
   return call.finish(F.ffx_pause({ partition = keys[1] }, { subject = args[1], name = args[2], reason = args[3], actor = args[4] }))
 end }
 
-redis.register_function{ function_name = 'ffx2_resume', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_resume', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
   call.begin(keys[1])
   return call.finish(F.ffx_resume({ partition = keys[1] }, { subject = args[1], name = args[2], cursor = args[3] }))
 end }
 
-redis.register_function{ function_name = 'ffx2_pause_flow', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_pause_flow', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
   call.begin(keys[1])
   return call.finish(F.ffx_pause_flow({ partition = keys[1] }, { flow_id = args[1], reason = args[2], actor = args[3] }))
 end }
 
-redis.register_function{ function_name = 'ffx2_resume_flow', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_resume_flow', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
   call.begin(keys[1])
   return call.finish(F.ffx_resume_flow({ partition = keys[1] }, { flow_id = args[1], cursor = args[2], actor = args[3] }))
 end }
 
-redis.register_function{ function_name = 'ffx2_lanes', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_lanes', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
   call.begin(keys[1])
   return F.ffx_lanes({ partition = keys[1] }, {})
 end }
 
-redis.register_function{ function_name = 'ffx2_pauses', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_pauses', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
   call.begin(keys[1])
   return F.ffx_pauses({ partition = keys[1] }, {})
@@ -340,7 +340,7 @@ local function ffx_renew_leases(args, at)
   }
 end
 
-redis.register_function{ function_name = 'ffx2_renew', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_renew', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3, 'lease_ttl', 2) end
   call.begin(keys[1])
   local leases_count = args[4]
@@ -354,13 +354,13 @@ redis.register_function{ function_name = 'ffx2_renew', flags = { 'allow-oom' }, 
   }))
 end }
 
-redis.register_function{ function_name = 'ffx2_announce', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_announce', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
   call.begin(keys[1])
   return call.finish(F.ffx_announce({ partition = keys[1] }, { lane_id = args[1], kinds = args[2], capabilities = args[3], cursor = args[4] }))
 end }
 
-redis.register_function{ function_name = 'ffx2_complete', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_complete', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 14 then return call.refuse(keys, 1, args, 14, 'count', 11, 'lease_ttl', 12) end
   call.begin(keys[1])
   return call.finish(F.ffx_complete({ partition = keys[1] }, {
@@ -383,7 +383,7 @@ redis.register_function{ function_name = 'ffx2_complete', flags = { 'allow-oom' 
   }))
 end }
 
-redis.register_function{ function_name = 'ffx2_continue_as_new', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_continue_as_new', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 15 then return call.refuse(keys, 1, args, 15, 'generation', 5, 'count', 12, 'lease_ttl', 13) end
   call.begin(keys[1])
   return call.finish(F.ffx_continue_as_new({ partition = keys[1] }, {
@@ -407,13 +407,13 @@ redis.register_function{ function_name = 'ffx2_continue_as_new', flags = { 'allo
   }))
 end }
 
-redis.register_function{ function_name = 'ffx2_end_stopped', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_end_stopped', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
   call.begin(keys[1])
   return call.finish(F.ffx_end_stopped({ partition = keys[1] }, { execution_id = args[1], lease_id = args[2] }))
 end }
 
-redis.register_function{ function_name = 'ffx2_fail', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_fail', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 10 then return call.refuse(keys, 1, args, 10, 'jitter_permille', 10) end
   call.begin(keys[1])
   return call.finish(F.ffx_fail({ partition = keys[1] }, {
@@ -432,7 +432,7 @@ redis.register_function{ function_name = 'ffx2_fail', flags = { 'allow-oom' }, c
   }))
 end }
 
-redis.register_function{ function_name = 'ffx2_release', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_release', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 5 then return call.refuse(keys, 1, args, 5) end
   call.begin(keys[1])
   return call.finish(F.ffx_release({ partition = keys[1] }, {
@@ -444,7 +444,7 @@ redis.register_function{ function_name = 'ffx2_release', flags = { 'allow-oom' }
   }))
 end }
 
-redis.register_function{ function_name = 'ffx2_skip', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_skip', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 14 then return call.refuse(keys, 1, args, 14, 'count', 11, 'lease_ttl', 12) end
   call.begin(keys[1])
   return call.finish(F.ffx_skip({ partition = keys[1] }, {
@@ -467,13 +467,13 @@ redis.register_function{ function_name = 'ffx2_skip', flags = { 'allow-oom' }, c
   }))
 end }
 
-redis.register_function{ function_name = 'ffx2_work', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_work', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 9 then return call.refuse(keys, 1, args, 9, 'count', 6, 'lease_ttl', 7) end
   call.begin(keys[1])
   return call.finish(F.ffx_work(keys, args))
 end }
 
-redis.register_function{ function_name = 'ffx2_suspend', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_suspend', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 21 then return call.refuse(keys, 1, args, 21, 'timeout', 9, 'count', 18, 'lease_ttl', 19) end
   call.begin(keys[1])
   return call.finish(F.ffx_suspend({ partition = keys[1] }, {
@@ -503,7 +503,7 @@ redis.register_function{ function_name = 'ffx2_suspend', flags = { 'allow-oom' }
   }))
 end }
 
-redis.register_function{ function_name = 'ffx2_record_step', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_record_step', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 6 then return call.refuse(keys, 1, args, 6) end
   call.begin(keys[1])
   return call.finish(F.ffx_record_step({ partition = keys[1] }, {
@@ -516,7 +516,7 @@ redis.register_function{ function_name = 'ffx2_record_step', flags = { 'allow-oo
   }))
 end }
 
-redis.register_function{ function_name = 'ffx2_open_waitpoint', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_open_waitpoint', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 8 then return call.refuse(keys, 1, args, 8, 'expires_in', 8) end
   call.begin(keys[1])
   return call.finish(F.ffx_open_waitpoint({ partition = keys[1] }, {
@@ -532,13 +532,13 @@ redis.register_function{ function_name = 'ffx2_open_waitpoint', flags = { 'allow
   }))
 end }
 
-redis.register_function{ function_name = 'ffx2_read_journal', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_read_journal', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
   call.begin(keys[1])
   return F.ffx_read_journal({ partition = keys[1] }, { execution_id = args[1], cursor = args[2] })
 end }
 
-redis.register_function{ function_name = 'ffx2_signal_node', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_signal_node', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 7 then return call.refuse(keys, 1, args, 7) end
   call.begin(keys[1])
   return call.finish(F.ffx_signal_node({ partition = keys[1] }, {
@@ -557,13 +557,13 @@ redis.register_function{ function_name = 'ffx2_signal_node', flags = { 'allow-oo
   }))
 end }
 
-redis.register_function{ function_name = 'ffx2_move_timer', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_move_timer', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
   call.begin(keys[1])
   return call.finish(F.ffx_move_timer({ partition = keys[1] }, { flow_id = args[1], node = args[2], at = args[3], actor = args[4] }))
 end }
 
-redis.register_function{ function_name = 'ffx2_signal', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_signal', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 7 then return call.refuse(keys, 1, args, 7) end
   call.begin(keys[1])
   return call.finish(F.ffx_signal({ partition = keys[1] }, {
@@ -582,7 +582,7 @@ redis.register_function{ function_name = 'ffx2_signal', flags = { 'allow-oom' },
   }))
 end }
 
-redis.register_function{ function_name = 'ffx2_end_wait', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_end_wait', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 6 then return call.refuse(keys, 1, args, 6) end
   call.begin(keys[1])
   return call.finish(F.ffx_end_wait({ partition = keys[1] }, {
@@ -598,13 +598,13 @@ redis.register_function{ function_name = 'ffx2_end_wait', flags = { 'allow-oom' 
   }))
 end }
 
-redis.register_function{ function_name = 'ffx2_list_waitpoints', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_list_waitpoints', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
   call.begin(keys[1])
   return F.ffx_list_waitpoints({ partition = keys[1] }, { flow_id = args[1], all = args[2], cursor = args[3] })
 end }
 
-redis.register_function{ function_name = 'ffx2_list_waits', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_list_waits', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3, 'limit', 3) end
   call.begin(keys[1])
   return F.ffx_list_waits({ partition = keys[1] }, {
@@ -622,7 +622,7 @@ redis.register_function{ function_name = 'ffx2_list_waits', flags = { 'no-writes
   })
 end }
 
-redis.register_function{ function_name = 'ffx2_read_waitpoint', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_read_waitpoint', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
   call.begin(keys[1])
   return F.ffx_read_waitpoint({ partition = keys[1] }, {
@@ -635,19 +635,19 @@ redis.register_function{ function_name = 'ffx2_read_waitpoint', flags = { 'no-wr
   })
 end }
 
-redis.register_function('ffx2_start_bulk_job', function(keys, args)
+redis.register_function('ffx3_start_bulk_job', function(keys, args)
   if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3) end
   call.begin(keys[1])
   return call.finish(F.ffx_start_bulk_job({ partition = keys[1] }, { bulk_job_id = args[1], namespace = args[2], spec = args[3] }))
 end)
 
-redis.register_function{ function_name = 'ffx2_take_bulk_job', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_take_bulk_job', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
   call.begin(keys[1])
   return call.finish(F.ffx_take_bulk_job({ partition = keys[1] }, { bulk_job_id = args[1], claimant = args[2] }))
 end }
 
-redis.register_function{ function_name = 'ffx2_save_bulk_job', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_save_bulk_job', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 5 then return call.refuse(keys, 1, args, 5) end
   call.begin(keys[1])
   return call.finish(F.ffx_save_bulk_job({ partition = keys[1] }, {
@@ -659,31 +659,31 @@ redis.register_function{ function_name = 'ffx2_save_bulk_job', flags = { 'allow-
   }))
 end }
 
-redis.register_function{ function_name = 'ffx2_stop_bulk_job', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_stop_bulk_job', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
   call.begin(keys[1])
   return call.finish(F.ffx_stop_bulk_job({ partition = keys[1] }, { bulk_job_id = args[1], actor = args[2] }))
 end }
 
-redis.register_function{ function_name = 'ffx2_read_bulk_job', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_read_bulk_job', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
   call.begin(keys[1])
   return F.ffx_read_bulk_job({ partition = keys[1] }, { bulk_job_id = args[1] })
 end }
 
-redis.register_function{ function_name = 'ffx2_list_bulk_jobs', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_list_bulk_jobs', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
   call.begin(keys[1])
   return F.ffx_list_bulk_jobs({ partition = keys[1] }, { namespace = args[1], cursor = args[2] })
 end }
 
-redis.register_function{ function_name = 'ffx2_project_flows', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_project_flows', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1, 'limit', 1) end
   call.begin(keys[1])
   return call.finish(F.ffx_project_flows({ partition = keys[1] }, { limit = args[1], cursor = args[2] }))
 end }
 
-redis.register_function{ function_name = 'ffx2_put_live_value', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_put_live_value', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 6 then return call.refuse(keys, 1, args, 6) end
   call.begin(keys[1])
   return call.finish(F.ffx_put_live_value({ partition = keys[1] }, {
@@ -696,31 +696,31 @@ redis.register_function{ function_name = 'ffx2_put_live_value', flags = { 'allow
   }))
 end }
 
-redis.register_function{ function_name = 'ffx2_read_live_value', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_read_live_value', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
   call.begin(keys[1])
   return F.ffx_read_live_value({ partition = keys[1] }, { execution_id = args[1], value_key = args[2] })
 end }
 
-redis.register_function{ function_name = 'ffx2_list_nodes', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_list_nodes', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2, 'limit', 2) end
   call.begin(keys[1])
   return F.ffx_list_nodes({ partition = keys[1] }, { cursor = args[1], limit = args[2], flow_id = args[3] })
 end }
 
-redis.register_function{ function_name = 'ffx2_read_executions', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_read_executions', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
   call.begin(keys[1])
   return F.ffx_read_executions({ partition = keys[1] }, { fields = args[1], executions = rest(args, 2) })
 end }
 
-redis.register_function{ function_name = 'ffx2_purge_flow', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_purge_flow', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
   call.begin(keys[1])
   return call.finish(F.ffx_purge_flow({ partition = keys[1] }, { flow_id = args[1], closed_at = args[2] }))
 end }
 
-redis.register_function('ffx2_rerun', function(keys, args)
+redis.register_function('ffx3_rerun', function(keys, args)
   if #keys < 1 or #args < 5 then return call.refuse(keys, 1, args, 5) end
   call.begin(keys[1])
   return call.finish(F.ffx_rerun({ partition = keys[1] }, {
@@ -734,7 +734,7 @@ redis.register_function('ffx2_rerun', function(keys, args)
   }))
 end)
 
-redis.register_function{ function_name = 'ffx2_count_runs', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_count_runs', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
   call.begin(keys[1])
   return F.ffx_count_runs({ partition = keys[1] }, {
@@ -745,13 +745,13 @@ redis.register_function{ function_name = 'ffx2_count_runs', flags = { 'no-writes
   })
 end }
 
-redis.register_function{ function_name = 'ffx2_open_feed', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_open_feed', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
   call.begin(keys[1])
   return call.finish(F.ffx_open_feed({ partition = keys[1] }, { namespace = args[1] }))
 end }
 
-redis.register_function{ function_name = 'ffx2_read_feed', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_read_feed', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
   call.begin(keys[1])
   return F.ffx_read_feed({ partition = keys[1] }, {
@@ -763,61 +763,61 @@ redis.register_function{ function_name = 'ffx2_read_feed', flags = { 'no-writes'
   })
 end }
 
-redis.register_function{ function_name = 'ffx2_describe_flow', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_describe_flow', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3, 'limit', 3) end
   call.begin(keys[1])
   return F.ffx_describe_flow({ partition = keys[1] }, { flow_id = args[1], cursor = args[2], limit = args[3] })
 end }
 
-redis.register_function{ function_name = 'ffx2_read_flows', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_read_flows', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
   call.begin(keys[1])
   return F.ffx_read_flows({ partition = keys[1] }, { fields = args[1], flows = rest(args, 2) })
 end }
 
-redis.register_function{ function_name = 'ffx2_flow_result', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_flow_result', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
   call.begin(keys[1])
   return F.ffx_flow_result({ partition = keys[1] }, { flow_id = args[1] })
 end }
 
-redis.register_function{ function_name = 'ffx2_watch_run', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_watch_run', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
   call.begin(keys[1])
   return call.finish(F.ffx_watch_run({ partition = keys[1] }, { flow_id = args[1], origin = args[2], duration = args[3] }))
 end }
 
-redis.register_function{ function_name = 'ffx2_read_values', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_read_values', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2, 'max_bytes', 2) end
   call.begin(keys[1])
   return F.ffx_read_values({ partition = keys[1] }, { flow_id = args[1], max_bytes = args[2], executions = rest(args, 3) })
 end }
 
-redis.register_function{ function_name = 'ffx2_flow_failures', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_flow_failures', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3, 'limit', 3) end
   call.begin(keys[1])
   return F.ffx_flow_failures({ partition = keys[1] }, { flow_id = args[1], cursor = args[2], limit = args[3], stopped = args[4] })
 end }
 
-redis.register_function{ function_name = 'ffx2_read_inputs', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_read_inputs', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
   call.begin(keys[1])
   return F.ffx_read_inputs({ partition = keys[1] }, { execution_id = args[1], cursor = args[2] })
 end }
 
-redis.register_function{ function_name = 'ffx2_read_events', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_read_events', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3, 'limit', 3) end
   call.begin(keys[1])
   return F.ffx_read_events({ partition = keys[1] }, { flow_id = args[1], after = args[2], limit = args[3] })
 end }
 
-redis.register_function{ function_name = 'ffx2_read_node_events', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_read_node_events', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3, 'limit', 3) end
   call.begin(keys[1])
   return F.ffx_read_node_events({ partition = keys[1] }, { flow_id = args[1], node = args[2], limit = args[3], cursor = args[4] })
 end }
 
-redis.register_function{ function_name = 'ffx2_list_runs', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_list_runs', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3, 'limit', 3) end
   call.begin(keys[1])
   return F.ffx_list_runs({ partition = keys[1] }, {
@@ -839,37 +839,37 @@ redis.register_function{ function_name = 'ffx2_list_runs', flags = { 'no-writes'
   })
 end }
 
-redis.register_function{ function_name = 'ffx2_move_start', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_move_start', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3, 'from', 3) end
   call.begin(keys[1])
   return call.finish(F.ffx_move_start({ partition = keys[1] }, { flow_id = args[1], start_at = args[2], from = args[3] }))
 end }
 
-redis.register_function{ function_name = 'ffx2_cancel_flow', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_cancel_flow', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3) end
   call.begin(keys[1])
   return call.finish(F.ffx_cancel_flow({ partition = keys[1] }, { flow_id = args[1], reason = args[2], actor = args[3], policy = args[4] }))
 end }
 
-redis.register_function{ function_name = 'ffx2_cancel_node', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_cancel_node', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3) end
   call.begin(keys[1])
   return call.finish(F.ffx_cancel_node({ partition = keys[1] }, { execution_id = args[1], reason = args[2], actor = args[3] }))
 end }
 
-redis.register_function{ function_name = 'ffx2_trim', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_trim', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2, 'limit', 1, 'keep', 2) end
   call.begin(keys[1])
   return call.finish(F.ffx_trim({ partition = keys[1] }, { limit = args[1], keep = args[2], cursor = args[3] }))
 end }
 
-redis.register_function{ function_name = 'ffx2_end_errand', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_end_errand', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 4 then return call.refuse(keys, 1, args, 4, 'ends', 3) end
   call.begin(keys[1])
   return call.finish(F.ffx_end_errand({ partition = keys[1] }, { kind = args[1], flow_id = args[2], ends = args[3], reason = args[4] }))
 end }
 
-redis.register_function{ function_name = 'ffx2_link_child', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_link_child', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 7 then return call.refuse(keys, 1, args, 7, 'number', 5) end
   call.begin(keys[1])
   return call.finish(F.ffx_link_child({ partition = keys[1] }, {
@@ -884,7 +884,7 @@ redis.register_function{ function_name = 'ffx2_link_child', flags = { 'allow-oom
   }))
 end }
 
-redis.register_function{ function_name = 'ffx2_await_child', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_await_child', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 16 then return call.refuse(keys, 1, args, 16, 'count', 13, 'lease_ttl', 14) end
   call.begin(keys[1])
   return call.finish(F.ffx_await_child({ partition = keys[1] }, {
@@ -909,13 +909,13 @@ redis.register_function{ function_name = 'ffx2_await_child', flags = { 'allow-oo
   }))
 end }
 
-redis.register_function{ function_name = 'ffx2_ask_child', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_ask_child', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
   call.begin(keys[1])
   return call.finish(F.ffx_ask_child({ partition = keys[1] }, { flow_id = args[1] }))
 end }
 
-redis.register_function{ function_name = 'ffx2_child_ended', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_child_ended', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3, 'ends', 3) end
   call.begin(keys[1])
   return call.finish(F.ffx_child_ended({ partition = keys[1] }, {
@@ -926,7 +926,7 @@ redis.register_function{ function_name = 'ffx2_child_ended', flags = { 'allow-oo
   }))
 end }
 
-redis.register_function{ function_name = 'ffx2_read_results', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_read_results', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
   call.begin(keys[1])
   return F.ffx_read_results({ partition = keys[1] }, { executions = rest(args, 1) })
@@ -936,7 +936,7 @@ local function ffx_admit_admissions(args, at)
   return { execution_id = args[at + 1], token = args[at + 2], complete = args[at + 3] }
 end
 
-redis.register_function{ function_name = 'ffx2_admit', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_admit', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 9 then return call.refuse(keys, 1, args, 9, 'count', 6, 'lease_ttl', 7) end
   call.begin(keys[1])
   local admissions_count = args[12]
@@ -962,7 +962,7 @@ local function ffx_verify_admissions_admissions(args, at)
   return { execution_id = args[at + 1], token = args[at + 2], stale = args[at + 3] }
 end
 
-redis.register_function{ function_name = 'ffx2_verify_admissions', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_verify_admissions', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
   call.begin(keys[1])
   local admissions_count = args[1]
@@ -970,13 +970,13 @@ redis.register_function{ function_name = 'ffx2_verify_admissions', flags = { 'al
   return call.finish(F.ffx_verify_admissions({ partition = keys[1] }, { admissions = admissions, admissions_count = admissions_count }))
 end }
 
-redis.register_function{ function_name = 'ffx2_leased_ahead', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_leased_ahead', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
   call.begin(keys[1])
   return call.finish(F.ffx_leased_ahead({ partition = keys[1] }, { worker_instance_id = args[1] }))
 end }
 
-redis.register_function{ function_name = 'ffx2_hold_places', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_hold_places', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 10 then return call.refuse(keys, 1, args, 10, 'rate', 4, 'window_ms', 5, 'cap', 6, 'places', 8, 'needed', 9, 'seq', 10) end
   call.begin(keys[1])
   return call.finish(F.ffx_hold_places({ definition = keys[1] }, {
@@ -993,19 +993,19 @@ redis.register_function{ function_name = 'ffx2_hold_places', flags = { 'allow-oo
   }))
 end }
 
-redis.register_function{ function_name = 'ffx2_quotas', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_quotas', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
   call.begin(keys[1])
   return call.finish(F.ffx_quotas({ policies = keys[1] }, { cursor = args[1] }))
 end }
 
-redis.register_function{ function_name = 'ffx2_quota_state', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_quota_state', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
   call.begin(keys[1])
   return F.ffx_quota_state({ definition = keys[1] }, { quota_policy_id = args[1] })
 end }
 
-redis.register_function('ffx2_set_quota', function(keys, args)
+redis.register_function('ffx3_set_quota', function(keys, args)
   if #keys < 1 or #args < 7 then return call.refuse(keys, 1, args, 7, 'rate', 4, 'window_ms', 5, 'cap', 6) end
   call.begin(keys[1])
   return call.finish(F.ffx_set_quota({ definition = keys[1] }, {
@@ -1045,7 +1045,7 @@ local function ffx_exchange_requests(args, at)
   }
 end
 
-redis.register_function{ function_name = 'ffx2_exchange', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_exchange', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 10 then return call.refuse(keys, 1, args, 10, 'rate', 4, 'window_ms', 5, 'cap', 6, 'want', 7, 'within_ms', 10) end
   call.begin(keys[1])
   local releases_count = args[11]
@@ -1071,7 +1071,7 @@ redis.register_function{ function_name = 'ffx2_exchange', flags = { 'allow-oom' 
   }))
 end }
 
-redis.register_function{ function_name = 'ffx2_quota_tick', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_quota_tick', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
   call.begin(keys[1])
   return call.finish(F.ffx_quota_tick({ policies = keys[1] }, {}))
@@ -1086,7 +1086,7 @@ local function ffx_set_budget_gates_gates(args, at)
   }
 end
 
-redis.register_function{ function_name = 'ffx2_set_budget_gates', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_set_budget_gates', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
   call.begin(keys[1])
   local gates_count = args[1]
@@ -1094,7 +1094,7 @@ redis.register_function{ function_name = 'ffx2_set_budget_gates', flags = { 'all
   return call.finish(F.ffx_set_budget_gates({ partition = keys[1] }, { gates = gates, gates_count = gates_count }))
 end }
 
-redis.register_function{ function_name = 'ffx2_note_breach', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_note_breach', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 7 then return call.refuse(keys, 1, args, 7, 'attempt', 6) end
   call.begin(keys[1])
   return call.finish(F.ffx_note_breach({ partition = keys[1] }, {
@@ -1116,7 +1116,7 @@ local function ffx_verify_budget_use_runs(args, at)
   return { flow_id = args[at + 1] }
 end
 
-redis.register_function{ function_name = 'ffx2_verify_budget_use', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_verify_budget_use', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
   call.begin(keys[1])
   local leases_count = args[1]
@@ -1132,13 +1132,13 @@ redis.register_function{ function_name = 'ffx2_verify_budget_use', flags = { 'no
   })
 end }
 
-redis.register_function{ function_name = 'ffx2_count_usage', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_count_usage', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
   call.begin(keys[1])
   return call.finish(F.ffx_count_usage(keys, args))
 end }
 
-redis.register_function{ function_name = 'ffx2_budget_tick', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_budget_tick', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
   call.begin(keys[1])
   return call.finish(F.ffx_budget_tick({ policies = keys[1] }, {}))
@@ -1152,7 +1152,7 @@ local function ffx_budget_done_over(args, at)
   return { budget_id = args[at + 1], reservation = args[at + 2] }
 end
 
-redis.register_function{ function_name = 'ffx2_budget_done', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_budget_done', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
   call.begin(keys[1])
   local done_count = args[1]
@@ -1163,19 +1163,19 @@ redis.register_function{ function_name = 'ffx2_budget_done', flags = { 'allow-oo
   return call.finish(F.ffx_budget_done({ policies = keys[1] }, { done = done, done_count = done_count, over = over, over_count = over_count }))
 end }
 
-redis.register_function{ function_name = 'ffx2_get_budgets', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_get_budgets', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
   call.begin(keys[1])
   return F.ffx_get_budgets({ policies = keys[1] }, { budget_ids = rest(args, 1) })
 end }
 
-redis.register_function{ function_name = 'ffx2_list_budgets', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_list_budgets', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
   call.begin(keys[1])
   return F.ffx_list_budgets({ policies = keys[1] }, { cursor = args[1] })
 end }
 
-redis.register_function{ function_name = 'ffx2_remove_budget', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_remove_budget', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
   call.begin(keys[1])
   return call.finish(F.ffx_remove_budget({ definition = keys[1] }, { budget_id = args[1], over = args[2] }))
@@ -1200,7 +1200,7 @@ local function ffx_use_budget_entries(args, at)
   }
 end
 
-redis.register_function{ function_name = 'ffx2_use_budget', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_use_budget', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 12 then return call.refuse(keys, 1, args, 12, 'interval', 10, 'declared_at', 12) end
   call.begin(keys[1])
   local dims_count = args[13]
@@ -1236,7 +1236,7 @@ local function ffx_set_budget_old_dims(args, at)
   return { name = args[at + 1], hard = args[at + 2], soft = args[at + 3] }
 end
 
-redis.register_function('ffx2_set_budget', function(keys, args)
+redis.register_function('ffx3_set_budget', function(keys, args)
   if #keys < 1 or #args < 12 then return call.refuse(keys, 1, args, 12, 'interval', 9, 'declared_at', 11) end
   call.begin(keys[1])
   local dims_count = args[17]
@@ -1268,7 +1268,7 @@ redis.register_function('ffx2_set_budget', function(keys, args)
   }))
 end)
 
-redis.register_function{ function_name = 'ffx2_write_schedule', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_write_schedule', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 4 then return call.refuse(keys, 1, args, 4, 'version', 2) end
   call.begin(keys[1])
   return call.finish(F.ffx_write_schedule({ partition = keys[1] }, {
@@ -1287,61 +1287,61 @@ redis.register_function{ function_name = 'ffx2_write_schedule', flags = { 'allow
   }))
 end }
 
-redis.register_function{ function_name = 'ffx2_read_schedule', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_read_schedule', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2, 'history', 2) end
   call.begin(keys[1])
   return F.ffx_read_schedule({ partition = keys[1] }, { schedule_id = args[1], history = args[2] })
 end }
 
-redis.register_function{ function_name = 'ffx2_read_schedule_plan', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_read_schedule_plan', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3) end
   call.begin(keys[1])
   return F.ffx_read_schedule_plan({ partition = keys[1] }, { schedule_id = args[1], plan = args[2], with_definition = args[3] })
 end }
 
-redis.register_function{ function_name = 'ffx2_delete_schedule', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_delete_schedule', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2, 'version', 2) end
   call.begin(keys[1])
   return call.finish(F.ffx_delete_schedule({ partition = keys[1] }, { schedule_id = args[1], version = args[2], plans = rest(args, 3) }))
 end }
 
-redis.register_function{ function_name = 'ffx2_forget_fires', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_forget_fires', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
   call.begin(keys[1])
   return call.finish(F.ffx_forget_fires({ partition = keys[1] }, { schedule_id = args[1] }))
 end }
 
-redis.register_function{ function_name = 'ffx2_list_schedules', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_list_schedules', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
   call.begin(keys[1])
   return F.ffx_list_schedules({ partition = keys[1] }, { cursor = args[1] })
 end }
 
-redis.register_function{ function_name = 'ffx2_read_run_key', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_read_run_key', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
   call.begin(keys[1])
   return F.ffx_read_run_key({ partition = keys[1] }, { run_key_id = args[1] })
 end }
 
-redis.register_function('ffx2_add_api_token', function(keys, args)
+redis.register_function('ffx3_add_api_token', function(keys, args)
   if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3) end
   call.begin(keys[1])
   return call.finish(F.ffx_add_api_token({ partition = keys[1] }, { namespace = args[1], token_name = args[2], about = args[3] }))
 end)
 
-redis.register_function{ function_name = 'ffx2_list_api_tokens', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_list_api_tokens', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
   call.begin(keys[1])
   return F.ffx_list_api_tokens({ partition = keys[1] }, { namespace = args[1] })
 end }
 
-redis.register_function{ function_name = 'ffx2_remove_api_token', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_remove_api_token', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
   call.begin(keys[1])
   return call.finish(F.ffx_remove_api_token({ partition = keys[1] }, { namespace = args[1], token_name = args[2] }))
 end }
 
-redis.register_function('ffx2_add_api_session', function(keys, args)
+redis.register_function('ffx3_add_api_session', function(keys, args)
   if #keys < 1 or #args < 5 then return call.refuse(keys, 1, args, 5, 'ttl', 5) end
   call.begin(keys[1])
   return call.finish(F.ffx_add_api_session({ partition = keys[1] }, {
@@ -1353,25 +1353,25 @@ redis.register_function('ffx2_add_api_session', function(keys, args)
   }))
 end)
 
-redis.register_function{ function_name = 'ffx2_read_api_session', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_read_api_session', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
   call.begin(keys[1])
   return F.ffx_read_api_session({ partition = keys[1] }, { namespace = args[1], session_id = args[2] })
 end }
 
-redis.register_function{ function_name = 'ffx2_list_api_sessions', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_list_api_sessions', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2, 'limit', 2) end
   call.begin(keys[1])
   return F.ffx_list_api_sessions({ partition = keys[1] }, { namespace = args[1], limit = args[2], cursor = args[3] })
 end }
 
-redis.register_function{ function_name = 'ffx2_remove_api_session', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_remove_api_session', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
   call.begin(keys[1])
   return call.finish(F.ffx_remove_api_session({ partition = keys[1] }, { namespace = args[1], session_id = args[2] }))
 end }
 
-redis.register_function{ function_name = 'ffx2_begin_api_request', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_begin_api_request', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 4 then return call.refuse(keys, 1, args, 4) end
   call.begin(keys[1])
   return call.finish(F.ffx_begin_api_request({ partition = keys[1] }, {
@@ -1382,7 +1382,7 @@ redis.register_function{ function_name = 'ffx2_begin_api_request', flags = { 'al
   }))
 end }
 
-redis.register_function('ffx2_end_api_request', function(keys, args)
+redis.register_function('ffx3_end_api_request', function(keys, args)
   if #keys < 1 or #args < 4 then return call.refuse(keys, 1, args, 4) end
   call.begin(keys[1])
   return call.finish(F.ffx_end_api_request({ partition = keys[1] }, {
@@ -1394,7 +1394,7 @@ redis.register_function('ffx2_end_api_request', function(keys, args)
   }))
 end)
 
-redis.register_function{ function_name = 'ffx2_audit', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_audit', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 6 then return call.refuse(keys, 1, args, 6) end
   call.begin(keys[1])
   return call.finish(F.ffx_audit({ partition = keys[1] }, {
@@ -1408,7 +1408,7 @@ redis.register_function{ function_name = 'ffx2_audit', flags = { 'allow-oom' }, 
   }))
 end }
 
-redis.register_function{ function_name = 'ffx2_read_audit', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_read_audit', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2, 'limit', 2) end
   call.begin(keys[1])
   return F.ffx_read_audit({ partition = keys[1] }, {
@@ -1420,7 +1420,7 @@ redis.register_function{ function_name = 'ffx2_read_audit', flags = { 'no-writes
   })
 end }
 
-redis.register_function{ function_name = 'ffx2_hold_failure_hook', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_hold_failure_hook', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 4 then return call.refuse(keys, 1, args, 4, 'hold_ms', 4) end
   call.begin(keys[1])
   return call.finish(F.ffx_hold_failure_hook({ partition = keys[1] }, {
@@ -1432,7 +1432,7 @@ redis.register_function{ function_name = 'ffx2_hold_failure_hook', flags = { 'al
   }))
 end }
 
-redis.register_function('ffx2_publish_flow', function(keys, args)
+redis.register_function('ffx3_publish_flow', function(keys, args)
   if #keys < 1 or #args < 4 then return call.refuse(keys, 1, args, 4) end
   call.begin(keys[1])
   return call.finish(F.ffx_publish_flow({ partition = keys[1] }, {
@@ -1448,25 +1448,25 @@ redis.register_function('ffx2_publish_flow', function(keys, args)
   }))
 end)
 
-redis.register_function{ function_name = 'ffx2_read_published', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_read_published', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
   call.begin(keys[1])
   return F.ffx_read_published({ partition = keys[1] }, { namespace = args[1], flow_name = args[2], known_digest = args[3] })
 end }
 
-redis.register_function{ function_name = 'ffx2_list_published', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_list_published', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
   call.begin(keys[1])
   return F.ffx_list_published({ partition = keys[1] }, { namespace = args[1], cursor = args[2] })
 end }
 
-redis.register_function{ function_name = 'ffx2_withdraw_flow', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_withdraw_flow', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
   call.begin(keys[1])
   return call.finish(F.ffx_withdraw_flow({ partition = keys[1] }, { namespace = args[1], flow_name = args[2] }))
 end }
 
-redis.register_function{ function_name = 'ffx2_report_worker', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_report_worker', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 4 then return call.refuse(keys, 1, args, 4, 'used', 3, 'ttl', 4) end
   call.begin(keys[1])
   return call.finish(F.ffx_report_worker({ partition = keys[1] }, {
@@ -1483,13 +1483,13 @@ redis.register_function{ function_name = 'ffx2_report_worker', flags = { 'allow-
   }))
 end }
 
-redis.register_function{ function_name = 'ffx2_drain_worker', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_drain_worker', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
   call.begin(keys[1])
   return call.finish(F.ffx_drain_worker({ partition = keys[1] }, { worker_instance_id = args[1], actor = args[2] }))
 end }
 
-redis.register_function{ function_name = 'ffx2_list_workers', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_list_workers', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
   call.begin(keys[1])
   return F.ffx_list_workers({ partition = keys[1] }, { cursor = args[1], gone = args[2] })
@@ -1499,7 +1499,7 @@ local function ffx_find_workers_queries(args, at)
   return { lane_id = args[at + 1], kind = args[at + 2] }
 end
 
-redis.register_function{ function_name = 'ffx2_find_workers', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_find_workers', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
   call.begin(keys[1])
   local queries_count = args[1]
@@ -1507,13 +1507,13 @@ redis.register_function{ function_name = 'ffx2_find_workers', flags = { 'no-writ
   return F.ffx_find_workers({ partition = keys[1] }, { queries = queries, queries_count = queries_count })
 end }
 
-redis.register_function{ function_name = 'ffx2_read_builds', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_read_builds', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
   call.begin(keys[1])
   return F.ffx_read_builds({ partition = keys[1] }, { build_ids = rest(args, 1) })
 end }
 
-redis.register_function{ function_name = 'ffx2_missing_rights', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_missing_rights', flags = { 'no-writes' }, callback = function(keys, args)
   return F.ffx_missing_rights({}, { commands = rest(args, 1) })
 end }
 
@@ -1521,13 +1521,13 @@ redis.register_function{ function_name = 'ffx_version', flags = { 'no-writes' },
   return F.ffx_version({}, {})
 end }
 
-redis.register_function{ function_name = 'ffx2_count_members', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_count_members', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2, 'limit', 1, 'more_than', 2) end
   call.begin(keys[1])
   return call.finish(F.ffx_count_members({ partition = keys[1] }, { limit = args[1], more_than = args[2], cursor = args[3] }))
 end }
 
-redis.register_function{ function_name = 'ffx2_reconcile_quotas', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_reconcile_quotas', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1, 'limit', 1) end
   call.begin(keys[1])
   return call.finish(F.ffx_reconcile_quotas({ policies = keys[1] }, { limit = args[1], cursor = args[2] }))
@@ -1542,7 +1542,7 @@ local function ffx_drop_admissions_admissions(args, at)
   }
 end
 
-redis.register_function{ function_name = 'ffx2_drop_admissions', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_drop_admissions', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
   call.begin(keys[1])
   local admissions_count = args[1]
@@ -1550,7 +1550,7 @@ redis.register_function{ function_name = 'ffx2_drop_admissions', flags = { 'allo
   return call.finish(F.ffx_drop_admissions({ policies = keys[1] }, { admissions = admissions, admissions_count = admissions_count }))
 end }
 
-redis.register_function{ function_name = 'ffx2_reconcile_budgets', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_reconcile_budgets', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1, 'limit', 1) end
   call.begin(keys[1])
   return call.finish(F.ffx_reconcile_budgets({ policies = keys[1] }, { limit = args[1], cursor = args[2] }))
@@ -1564,7 +1564,7 @@ local function ffx_reconcile_workers(args, at)
   return { worker_instance_id = args[at + 1] }
 end
 
-redis.register_function{ function_name = 'ffx2_reconcile', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_reconcile', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1, 'limit', 1) end
   call.begin(keys[1])
   local lanes_count = args[3]
@@ -1582,7 +1582,7 @@ redis.register_function{ function_name = 'ffx2_reconcile', flags = { 'allow-oom'
   }))
 end }
 
-redis.register_function{ function_name = 'ffx2_reconcile_edges', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_reconcile_edges', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1, 'limit', 1) end
   call.begin(keys[1])
   return call.finish(F.ffx_reconcile_edges({ partition = keys[1] }, { limit = args[1], cursor = args[2], lanes = rest(args, 3) }))
@@ -1592,7 +1592,7 @@ local function ffx_check_keys_found(args, at)
   return { kind = args[at + 1], name = args[at + 2], cursor = args[at + 3] }
 end
 
-redis.register_function{ function_name = 'ffx2_check_keys', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_check_keys', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1, 'limit', 1) end
   call.begin(keys[1])
   local found_count = args[2]
@@ -1600,19 +1600,19 @@ redis.register_function{ function_name = 'ffx2_check_keys', flags = { 'allow-oom
   return call.finish(F.ffx_check_keys({ partition = keys[1] }, { limit = args[1], found = found, found_count = found_count }))
 end }
 
-redis.register_function{ function_name = 'ffx2_reconcile_siblings', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_reconcile_siblings', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1, 'limit', 1) end
   call.begin(keys[1])
   return call.finish(F.ffx_reconcile_siblings({ partition = keys[1] }, { limit = args[1], cursor = args[2] }))
 end }
 
-redis.register_function{ function_name = 'ffx2_tick', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_tick', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1, 'limit', 1) end
   call.begin(keys[1])
   return call.finish(F.ffx_tick({ partition = keys[1] }, { limit = args[1], lanes = rest(args, 2) }))
 end }
 
-redis.register_function{ function_name = 'ffx2_keep', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_keep', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1, 'limit', 1) end
   call.begin(keys[1])
   return call.finish(F.ffx_keep({ partition = keys[1] }, {
@@ -1628,7 +1628,7 @@ redis.register_function{ function_name = 'ffx2_keep', flags = { 'allow-oom' }, c
   }))
 end }
 
-redis.register_function{ function_name = 'ffx2_end_leases', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx3_end_leases', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
   call.begin(keys[1])
   return call.finish(F.ffx_end_leases({ partition = keys[1] }, {}))
