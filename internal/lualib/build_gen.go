@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "385-42cab6f569ddf346"
+const build = "386-1b2388569ee622cf"
