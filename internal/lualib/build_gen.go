@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "386-1b2388569ee622cf"
+const build = "387-422c968e44521af7"

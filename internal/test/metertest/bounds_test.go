@@ -13,7 +13,7 @@ var bounds = map[string]bound{
 	"WithID":              {3547, 3925},
 	"WithKey":             {8938, 9053},
 	"WithSignal":          {25773, 25889},
-	"a call":              {2235, 1335},
+	"a call":              {1999, 1337},
 	"budget":              {2362, 2576},
 	"any-of":              {7725, 7821},
 	"chain of ten":        {754, 850},

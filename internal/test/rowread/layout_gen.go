@@ -47,7 +47,7 @@ const (
 	RunHeadReplayed = 2
 	// RunHeadPurging: the run is being purged
 	RunHeadPurging = 4
-	// RunHeadPlain: the run is open, not paused, neither extended nor replayed, and its joins are those of
+	// RunHeadPlain: the run is open, not paused, neither extended nor replayed, and has only the joins of
 	// its graph
 	RunHeadPlain = 8
 	// RunHeadFair: the run has a key by which it shares lanes

@@ -32,7 +32,7 @@
 -- @bit      flags     extended  nodes or edges have been added by the contract's calls
 -- @bit      flags     replayed  a node was replayed, so an edge may be resolved again
 -- @bit      flags     purging   the run is being purged
--- @bit      flags     plain     the run is open, not paused, neither extended nor replayed, and its joins are those of its graph
+-- @bit      flags     plain     the run is open, not paused, neither extended nor replayed, and has only the joins of its graph
 -- @bit      flags     fair      the run has a key by which it shares lanes
 -- @bit      flags     special   the run has budgets, or belongs to a node
 -- @bit      flags     input     the input of the run follows the rows

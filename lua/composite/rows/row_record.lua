@@ -435,7 +435,7 @@ function WRITE.current_worker_instance_id(r, text)
   r.worker = is_set(text) and worker_registry.number(r.run, text, r.worker_id or '') or 0
 end
 
--- How the fields of a list are read, which is kept with the list, since most lists are those of one rule: the functions, and
+-- How the fields of a list are read, which is kept with the list, since most lists belong to one rule: the functions, and
 -- which fields may be in `more`, with COMMON.
 local function plan_of(fields)
   local plan, seen = { wanted = {}, names = {} }, {}

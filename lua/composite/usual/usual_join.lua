@@ -48,7 +48,7 @@ function usual_join.count_all(c, run, stem, upstream, successors, open)
   end
 end
 
--- Performs what follows from a satisfied join, once its row and the row of the upstream are written. That may load the run; it is
+-- Performs the consequences of a satisfied join, once its row and the row of the upstream are written. That may load the run; it is
 -- written at once, so that the call may lease the join in the usual path, unless the general functions work on other runs.
 function usual_join.follow(x, c, run, node)
   local policy = policy_of(node)
