@@ -15,6 +15,7 @@ const checkpointName = ".checkpoint"
 //   - A checkpoint is called in each round of a loop and at the beginning of each function that can call itself.
 //   - Where a program reads a global name, or a field of a global table, that all running functions have, it reads the
 //     name that directName returns instead. Names that the program declares as locals anywhere are left alone.
+//   - Assignments that the interpreter would compile wrongly are made in two steps: see assignByValues.
 func prepare(program []ast.Stmt, direct map[string]lua.LValue) []ast.Stmt {
 	recursive := recursiveFunctions(program)
 	locals := map[string]bool{}
@@ -27,6 +28,7 @@ func prepare(program []ast.Stmt, direct map[string]lua.LValue) []ast.Stmt {
 		reads:     func(*ast.Expr) {},
 		loops:     func(body []ast.Stmt, _ int) []ast.Stmt { return body },
 		jumps:     func(s *ast.GotoStmt) []ast.Stmt { return []ast.Stmt{s} },
+		assigns:   func(s *ast.AssignStmt) ast.Stmt { return s },
 		functions: func(_ string, _ *ast.FunctionExpr, visit func()) { visit() },
 	}
 	collect.block(program)
@@ -36,7 +38,8 @@ func prepare(program []ast.Stmt, direct map[string]lua.LValue) []ast.Stmt {
 		loops: func(body []ast.Stmt, line int) []ast.Stmt {
 			return append([]ast.Stmt{checkpoint(line)}, body...)
 		},
-		jumps: func(s *ast.GotoStmt) []ast.Stmt { return []ast.Stmt{checkpoint(s.Line()), s} },
+		jumps:   func(s *ast.GotoStmt) []ast.Stmt { return []ast.Stmt{checkpoint(s.Line()), s} },
+		assigns: assignByValues,
 		functions: func(name string, f *ast.FunctionExpr, visit func()) {
 			visit()
 			if recursive[name] {

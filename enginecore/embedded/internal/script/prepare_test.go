@@ -57,6 +57,40 @@ func TestDirectNames(t *testing.T) {
 	require.Equal(t, "3", function("return tostring(loadstring('return string.len(...)')('abc'))"))
 }
 
+// Assignments have the values that a server's interpreter assigns.
+func TestAssignments(t *testing.T) {
+	for body, want := range map[string]string{
+		"local q, x = {}, 1; x = q.b and 5; return tostring(x)":                                          "nil",
+		"local q, x = {}, 1; x = (q.b and 5); return tostring(x)":                                        "nil",
+		"local q, x = {}, 1; x = not q and 5; return tostring(x)":                                        "false",
+		"local q, x = {}, 1; x = #q == 1 and 5; return tostring(x)":                                      "false",
+		"local q, x = {}, 1; x = q.a or q.b and 5; return tostring(x)":                                   "nil",
+		"local q, x = { a = 1 }, 1; x = q.a and q.b and 5; return tostring(x)":                           "nil",
+		"local q, x = { b = false }, 1; x = q.b and 5; return tostring(x)":                               "false",
+		"local q, x = {}, 1; x = q.b and 5 or 6; return tostring(x)":                                     "6",
+		"local q, x = { b = 2 }, 1; x = q.b and 5; return tostring(x)":                                   "5",
+		"local q, x = {}, 1; x = tonumber(q.b or 'none') and 5; return tostring(x)":                      "nil",
+		"local function f(x, q) x = q.b and 5 return x end return tostring(f(1, {}))":                    "nil",
+		"local q, x = {}, 1; local function f() x = q.b and 5 end f() return tostring(x)":                "nil",
+		"local a, b = 0, 0; a, b = a + 1, a + b; return a .. ' ' .. b":                                   "1 0",
+		"local a, b = 1, 2; a, b = b, a; return a .. ' ' .. b":                                           "2 1",
+		"local a, b, c = 1, 2, 3; a, b, c = c, a, b; return a .. b .. c":                                 "312",
+		"local t, i = {}, 1; i, t[i] = i + 1, 20; return i .. ' ' .. t[1]":                               "2 20",
+		"local t, i = {}, 1; t[i], i = 20, i + 1; return i .. ' ' .. t[1]":                               "2 20",
+		"local a, d, f = {}, 'e', 1; f, a.d = f, d; return f .. a.d":                                     "1e",
+		"local function two() return 7, 8 end local a, b = 1, 2; a, b = two(); return a .. ' ' .. b":     "7 8",
+		"local function two() return 7, 8 end local a, b = 1, 2; a, b = (two()); return tostring(b)":     "nil",
+		"local a, b = 1, 2; a, b = 3; return a .. tostring(b)":                                           "3nil",
+		"local a, n = 1, 0; local function f() n = n + 1 return n end; a = 2, f(); return a .. ' ' .. n": "2 1",
+	} {
+		l := New(Options{})
+		_, err := l.Load("#!lua name=t\nredis.register_function('f', function(keys, args) "+body+" end)", false)
+		require.NoError(t, err)
+		require.Equal(t, want, l.Run(l.Function("f"), []string{"k"}, []string{"a"}).Str, body)
+		l.Close()
+	}
+}
+
 // BenchmarkRun calls a function with the typical operations of library functions.
 func BenchmarkRun(b *testing.B) {
 	l := New(Options{})

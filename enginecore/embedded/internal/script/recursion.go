@@ -13,10 +13,11 @@ type callGraph struct {
 func recursiveFunctions(program []ast.Stmt) map[string]bool {
 	g := callGraph{calls: map[string][]string{}}
 	w := walker{
-		binds: func([]string) {},
-		loops: func(body []ast.Stmt, _ int) []ast.Stmt { return body },
-		jumps: func(s *ast.GotoStmt) []ast.Stmt { return []ast.Stmt{s} },
-		reads: g.note,
+		binds:   func([]string) {},
+		loops:   func(body []ast.Stmt, _ int) []ast.Stmt { return body },
+		jumps:   func(s *ast.GotoStmt) []ast.Stmt { return []ast.Stmt{s} },
+		assigns: func(s *ast.AssignStmt) ast.Stmt { return s },
+		reads:   g.note,
 		functions: func(name string, _ *ast.FunctionExpr, visit func()) {
 			if name != "" {
 				g.within = append(g.within, name)

@@ -12,6 +12,8 @@ type walker struct {
 	loops func(body []ast.Stmt, line int) []ast.Stmt
 	// jumps is called with each goto and returns the statements that replace it.
 	jumps func(s *ast.GotoStmt) []ast.Stmt
+	// assigns is called with each assignment, after its parts, and returns the statement that replaces it.
+	assigns func(s *ast.AssignStmt) ast.Stmt
 	// functions is called with each function. It calls visit for the parts of the function, and has the name that the
 	// function is stored under, or an empty one.
 	functions func(name string, f *ast.FunctionExpr, visit func())
@@ -25,6 +27,9 @@ func (w *walker) block(stmts []ast.Stmt) []ast.Stmt {
 			continue
 		}
 		w.statement(s)
+		if assignment, ok := s.(*ast.AssignStmt); ok {
+			s = w.assigns(assignment)
+		}
 		out = append(out, s)
 	}
 	return out
