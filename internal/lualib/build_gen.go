@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "387-422c968e44521af7"
+const build = "388-a0b63fa0439bdd4f"

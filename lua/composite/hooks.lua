@@ -35,7 +35,10 @@ end
 
 call.in_doubt = recovery.in_doubt
 
+local held = call.held
+
 function call.on_begin()
+  held.rows, held.ends, held.run_counts, held.lane_counts, held.feeds = nil, nil, nil, nil, nil
   row.forget()
   run_counts.drop()
   lane_counts.drop()
@@ -43,12 +46,29 @@ function call.on_begin()
   run_feed.drop()
 end
 
+-- The rows come first, because they change other data.
 function call.on_finish()
-  row.flush()
-  run_list.write()
-  run_counts.write()
-  lane_counts.write()
-  run_feed.write()
+  if held.rows then
+    row.flush()
+    row.forget()
+    held.rows = nil
+  end
+  if held.ends then
+    run_list.write()
+    held.ends = nil
+  end
+  if held.run_counts then
+    run_counts.write()
+    held.run_counts = nil
+  end
+  if held.lane_counts then
+    lane_counts.write()
+    held.lane_counts = nil
+  end
+  if held.feeds then
+    run_feed.write()
+    held.feeds = nil
+  end
 end
 
 row.on_counted = lane_counts.moved
@@ -88,13 +108,13 @@ function graph.on_reopened(c, flow_id, flow_key, flow)
   run_key.reopened(c, flow_id, flow_key)
 end
 
-function graph.on_closed(c, flow_id, flow_key, flow, outcome, result, waiters)
+function graph.on_closed(c, flow_id, flow, outcome, result, waiters)
   run_counts.ended(c, flow, outcome)
   run_feed.ended(c, flow_id, flow, outcome)
   if flow.retention then purge.retain(c, flow_id, flow.retention, outcome) end
-  if flow.parent_execution_id then child_run.ended(c, flow_id, flow_key) end
+  if flow.parent_execution_id then child_run.ended(c, flow_id, key.flow_core(c, flow_id)) end
   if flow.run_key_id then run_key.ended(c, flow_id, flow.run_key_id) end
-  run_watch.ended(c, flow_id, outcome, result, waiters)
+  if waiters ~= run_watch.NOT_AWAITED then run_watch.ended(c, flow_id, outcome, result, waiters) end
 end
 
 -- Other hooks.

@@ -5,8 +5,9 @@
 -- started.
 function call.in_doubt(c) return false end
 
--- The time at which the call, or the last one that had a context, was opened: whole milliseconds, and the microseconds beyond.
-local opened_at, opened_micros
+-- The time at which the call, or the last one that had a context, was opened: whole milliseconds, their text, and the microseconds
+-- beyond.
+local opened_at, opened_text, opened_micros
 
 -- Returns the time of the call in whole milliseconds, for code that has no context.
 function call.time() return opened_at or call.clock() end
@@ -14,16 +15,11 @@ function call.time() return opened_at or call.clock() end
 -- Returns the microseconds beyond the time of a call that has a context.
 function call.micros() return opened_micros end
 
--- Reads the server clock: whole milliseconds, and the microseconds beyond.
-local function read_clock()
-  local t = redis.call('TIME')
-  local micros = tonumber(t[2])
-  local ms = math.floor(micros / 1000)
-  return tonumber(t[1]) * 1000 + ms, micros - ms * 1000
-end
-
 -- Returns the server clock in whole milliseconds.
-function call.clock() return (read_clock()) end
+function call.clock()
+  local t = redis.call('TIME')
+  return t[1] * 1000 + math.floor(t[2] / 1000)
+end
 
 -- Maximum number of places that are kept from call to call. Each collection of the interpreter visits all memory that is kept.
 local MAX_PLACES = 256
@@ -56,17 +52,19 @@ function call.place(prefix, tag) return place_of(prefix .. ':ffx:' .. tag) end
 
 -- Creates the context of a call. A first key without a hash tag is refused before anything is written.
 function call.open(first_key)
-  local at = place_of(first_key)
+  local at = places[first_key] or place_of(first_key)
   if not at then error('key carries no hash tag: ' .. first_key) end
-  local now
-  now, opened_micros = read_clock()
-  opened_at = now
+  local t = redis.call('TIME')
+  local micros = t[2] % 1000
+  local now = t[1] * 1000 + (t[2] - micros) / 1000
+  opened_micros = micros
+  if now ~= opened_at then opened_at, opened_text = now, number.time(now) end
   -- Growing a table costs more than all other work here, so this one has room for the fields that most calls add.
   return {
     at = at,
     tag = at.tag,
     now = now,
-    now_text = number.time(now),
+    now_text = opened_text,
     more = false,
     budget = call.WORK_BUDGET,
     next_up = nil,
@@ -166,7 +164,13 @@ function call.home(c)
   return home or c
 end
 
--- @hook Runs at the beginning of a call: discards data in memory that an interrupted call has left.
+-- The modules that hold data of the call in memory. A module sets its name here when it begins to.
+call.held = {}
+
+-- Whether a call has begun and not finished: the present one, or one that was interrupted, or only read.
+local is_open = false
+
+-- @hook Runs at the beginning of a call after one that has not finished: discards data that it has left in memory.
 function call.on_begin() end
 
 -- @hook Runs at the end of a call: writes its changes that are still in memory.
@@ -201,14 +205,18 @@ end
 -- first key of a call that derives others from it, and call.finish runs after the function.
 function call.begin(first_key)
   collect_some()
-  call.on_begin()
-  event_log.drop()
-  if first_key then call.probe(first_key) end
+  if is_open then
+    call.on_begin()
+    event_log.drop()
+  end
+  is_open = true
+  if first_key and clustered ~= false then call.probe(first_key) end
 end
 
 function call.finish(answer)
   call.on_finish()
-  event_log.write()
+  if event_log.state.is_used then event_log.write() end
+  is_open = false
   return answer
 end
 

@@ -38,6 +38,10 @@ local MAX_FEED_FLOWS = 32
 -- table lives from call to call, as the frame of each call writes it in the end.
 local unwritten = {}
 
+-- `is_used`: whether the call has logged events.
+local state = { is_used = false }
+event_log.state = state
+
 -- The flows whose logs the call has written, by the place of the partition, with a context of the call there.
 local touched = {}
 
@@ -113,14 +117,21 @@ local function shorten(c, flow_id, list, length)
   record.add(key.flow_core(c, flow_id), 'events_base', gone)
 end
 
--- Names a flow in the feed of its partition.
-function event_log.touch(c, flow_id)
+-- Returns the list of the flows that the call names in the feed of its partition.
+function event_log.flows(c)
   local flows = touched[c.at]
   if not flows then
-    touched[c.at] = { flow_id, c = c }
-  elseif flows[#flows] ~= flow_id then
-    flows[#flows + 1] = flow_id
+    flows = { nil, nil, nil, nil, c = c }
+    touched[c.at], state.is_used = flows, true
   end
+  return flows
+end
+
+-- Names a flow in the feed of its partition.
+function event_log.touch(c, flow_id)
+  local flows = touched[c.at] or event_log.flows(c)
+  local n = #flows
+  if flows[n] ~= flow_id then flows[n + 1] = flow_id end
 end
 
 -- Writes an element of the log of a flow, whose key is `list`: the time of the call and a line for each event. Returns the number
@@ -149,7 +160,7 @@ function event_log.add(c, flow_id, event, node, attempt, detail)
   if not entry then
     local s, at = flow_store.of(c, flow_id)
     local is_new = s.write_out(at, c)
-    unwritten[flow_id] = { c.now_text, line, c = c, is_new = is_new }
+    unwritten[flow_id], state.is_used = { c.now_text, line, c = c, is_new = is_new }, true
     return
   end
   local n = #entry + 1
@@ -210,6 +221,7 @@ function event_log.write()
     local text = #flows > MAX_FEED_FLOWS and '*' or table.concat(flows, ' ')
     redis.call('XADD', key.ffx_feed(flows.c), 'MAXLEN', '~', MAX_FEED, '*', 'flows', text)
   end
+  state.is_used = false
 end
 
 -- Discards the unwritten events of a flow that is removed with its log.
@@ -224,10 +236,7 @@ function event_log.drop_feed(c)
 end
 
 -- Discards the events that a call left when an error interrupted it. They may belong to keys that this call must not write.
-function event_log.drop()
-  if next(unwritten) then unwritten = {} end
-  if next(touched) then touched = {} end
-end
+function event_log.drop() unwritten, touched, state.is_used = {}, {}, false end
 
 -- Returns a number that grows with each call that logs events of a flow.
 function event_log.count(c, flow_id)

@@ -80,13 +80,14 @@ function number.refuse(name, raw)
   return reply.err('invalid_input', name .. ' must be a number, got: ' .. tostring(raw))
 end
 
--- Numbers of one digit, which are the most frequent ones, by their text.
-local DIGITS = {}
-for n = 0, 9 do DIGITS['' .. n] = n end
+-- Small whole numbers, which are the most frequent ones, by their texts.
+local SMALL_OF = {}
+for n = 0, 99 do SMALL_OF['' .. n] = n end
+number.SMALL_OF = SMALL_OF
 
 -- Reads a required numeric argument, floored and cut to the exact range. Returns the value, or nil and the error reply.
 function number.whole(name, raw)
-  local n = DIGITS[raw]
+  local n = SMALL_OF[raw]
   if n then return n end
   n = number.finite(raw)
   if not n then return nil, number.refuse(name, raw) end

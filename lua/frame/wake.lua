@@ -210,8 +210,6 @@ function wake.none(c, lane, slot)
   wake.send(channel, message.none(call.partition(c)))
 end
 
-local NOTHING = {}
-
 -- Approximate maximum size (bytes) of a message that announces several ended flows.
 local MAX_DONE_MESSAGE = 65536
 
@@ -249,16 +247,16 @@ end
 local function flush_partition(c)
   if c.own_lanes then flush_lanes(c, c.own_lanes, c) end
   if c.due_at then wake.tell_keepers(c, '', c.due_at) end
-  for _, cancel in ipairs(c.cancels or NOTHING) do
-    wake.send(key.channel_worker(c, cancel[1]), cancel[2])
-  end
+  local cancels = c.cancels
+  for i = 1, cancels and #cancels or 0 do wake.send(key.channel_worker(c, cancels[i][1]), cancels[i][2]) end
 end
 
 -- Publishes the messages that the call gathered.
 function wake.flush(c)
   if c.lanes then flush_lanes(c, c.lanes, call.home(c)) end
   flush_partition(c)
-  for _, beside in ipairs(c.contexts or NOTHING) do flush_partition(beside) end
+  local contexts = c.contexts
+  for i = 1, contexts and #contexts or 0 do flush_partition(contexts[i]) end
   local finished = c.finished
   if finished then
     for i = 1, #finished do publish_done(c, finished[i], finished[finished[i]]) end

@@ -17,7 +17,7 @@ function graph.on_reopened(c, flow_id, flow_key, flow) end
 -- @hook Runs when a flow has closed. `flow` holds its fields retention, parent_execution_id, flow_kind, run_id, namespace and
 -- failed_node; `result` is its result if the call contains it, and `waiters` the processes that wait for it, if the caller has
 -- read them.
-function graph.on_closed(c, flow_id, flow_key, flow, outcome, result, waiters) end
+function graph.on_closed(c, flow_id, flow, outcome, result, waiters) end
 
 -- Records that a run has members or edges in addition to its graph.
 function graph.note_extended(c, flow_id)
@@ -199,15 +199,15 @@ local function result_of(c, flow_id)
 end
 
 -- Adapts the indexes to the end of a flow, which its record contains, and announces it. `result` is its result if the call contains it.
-local function finish(c, flow_id, flow_key, flow, outcome, result, waiters)
+local function finish(c, flow_id, flow, outcome, result, waiters)
   if flow.deadline_at then redis.call('ZREM', key.ffx_flow_deadlines(c), flow_id) end
-  graph.on_closed(c, flow_id, flow_key, flow, outcome, result, waiters)
+  graph.on_closed(c, flow_id, flow, outcome, result, waiters)
 end
 
 -- Closes a run whose rows already record its end, and that all nodes ended with success. `flow` is the value of
 -- flow_record.of_plain; `result` and `waiters` are as for graph.on_closed. The caller logs the event.
 function graph.close_plain(c, flow_id, flow, result, waiters)
-  finish(c, flow_id, key.flow_core(c, flow_id), flow, 'success', result, waiters)
+  finish(c, flow_id, flow, 'success', result, waiters)
 end
 
 -- Closes a flow whose nodes have all ended.
@@ -228,7 +228,7 @@ function graph.close(c, flow_id, flow_key)
   record.set(flow_key, 'public_flow_state', state, 'outcome', outcome, 'closed_at', c.now_text, 'last_mutation_at', c.now_text)
   graph.on_closing(c, flow_id)
   flow_record.note_unusual(flow_key)
-  finish(c, flow_id, flow_key, flow, outcome, outcome == 'success' and result_of(c, flow_id) or nil)
+  finish(c, flow_id, flow, outcome, outcome == 'success' and result_of(c, flow_id) or nil)
   flow_record.forget(c)
   if outcome == 'success' then event_log.note_success(c, flow_id) else event_log.add(c, flow_id, 'flow_' .. outcome) end
 end

@@ -59,9 +59,10 @@ end
 function claim_reply.inputs(c, execution_id, core)
   local count = tonumber(core.input_count) or 0
   if count == 0 then return NONE, true end
-  local next_up = c.next_up
-  if next_up and #(next_up.fed[execution_id] or {}) == count then
-    local fed, bytes = next_up.fed[execution_id], 0
+  local all_fed = c.next_up and c.next_up.fed
+  local fed = all_fed and all_fed[execution_id]
+  if fed and #fed == count then
+    local bytes = 0
     for i = 1, count do bytes = bytes + #fed[i][2] end
     if bytes > MAX_INLINE_BYTES then return {}, false end
     return fed, true

@@ -7,13 +7,13 @@
 
 -- @arguments claim_request lane_id:lane_id worker_id:worker_id worker_instance_id:worker_instance_id claim_id:text repeated:bool count:int lease_ttl:ms aside:bool kinds:text capabilities:csv? rooms:text?
 
--- The parsed data that workers send about themselves in every claim, by their instances. The table is bounded: when it is full,
--- it is emptied.
+-- The parsed data that workers send in every claim, by their instances. The table is bounded: when it is full, it is emptied.
 local known, known_count = {}, 0
 local MAX_KNOWN = 256
 
 -- Converts the data of a worker about itself. Returns nil and the error reply when they are invalid.
 local function read_worker(instance, lease_ttl, capabilities)
+  audience.note()
   local ttl, err = number.lease_ttl(lease_ttl)
   if err then return nil, err end
   local offered
@@ -31,9 +31,11 @@ end
 
 -- Converts the numbers and sets of a claim request, before anything is written: the arguments in their order.
 function claim_request.of(lane, worker_id, instance, claim_id, repeated, count_text, lease_ttl, aside, kinds, capabilities, rooms)
-  audience.note()
-  local count, err = number.whole('count', count_text)
-  if err then return nil, err end
+  local count, err = number.SMALL_OF[count_text], nil
+  if not count then
+    count, err = number.whole('count', count_text)
+    if err then return nil, err end
+  end
   instance = instance or ''
   local worker = known[instance]
   if not worker or worker.lease_ttl ~= lease_ttl or worker.capabilities ~= capabilities then
@@ -46,7 +48,7 @@ function claim_request.of(lane, worker_id, instance, claim_id, repeated, count_t
   return {
     lane = lane, worker_id = worker_id, worker_instance_id = instance, logged_instance = worker.logged_instance,
     claim_id = claim_id, repeated = repeated == '1', count = count, ttl = worker.ttl, aside = aside == '1',
-    kinds = kinds or '', offered = worker.offered, renewal = worker.renewal, rooms = rooms,
+    kinds = kinds or '', offered = worker.offered, renewal = worker.renewal, rooms = rooms, drained = nil, base = nil, skip_abandoned = nil,
   }
 end
 
@@ -57,6 +59,7 @@ end
 
 -- Ends of the ids of the first leases of a claim.
 local SUFFIXES, MAX_SUFFIXES = {}, 64
+claim_request.SUFFIXES = SUFFIXES
 
 local function suffix_of(n)
   local suffix = SUFFIXES[n]

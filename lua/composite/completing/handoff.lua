@@ -1,14 +1,8 @@
 -- The handoff of a completion: executions that it makes ready are leased to the completing worker in the same call.
 
--- Creates a list of executions that a call makes ready and leases to its worker, without entering them into the eligible set. It
--- holds the request of the call and, in `fed`, by execution the {name, result} pairs that the call gives to it. `leased` contains
--- the descriptions of those that are already leased, which count as well.
-function handoff.new(request)
-  return {
-    request = request, fed = {}, leased = call.short_list(), logged_instance = request.logged_instance,
-    looked = false, urgent = nil, fair = nil,
-  }
-end
+-- The list of the executions that a call makes ready and leases to its worker, without entering them into the eligible set, is the
+-- call of the usual path (see turn.new). `fed` has by execution the {name, result} pairs that the call gives to it; nil is none.
+-- `leased` contains the descriptions of those that are already leased, which count as well.
 
 -- Returns the score of the first execution of the request's lane, which comes before any less urgent one; nil when none waits
 -- there. It is read once in a call.
@@ -26,7 +20,7 @@ end
 function handoff.feed(c, next_up, edge)
   local result = c.completed and c.completed[edge.upstream_id]
   if not result or not is_set(edge.input_name) then return end
-  local fed = call.list_in(next_up.fed, edge.child_id)
+  local fed = call.list_in(call.list_in(next_up, 'fed'), edge.child_id)
   fed[#fed + 1] = { edge.input_name, result }
 end
 

@@ -92,7 +92,7 @@ node_row.CHANGED_AT = 52
 node_row.CHANGED_FORMAT = '<I6'
 node_row.LEASE_AT = 58
 node_row.WAITS_FOR = '<c19H'
-node_row.HELD = '<c23I6c16'
+node_row.HELD = '<c23I6c16I6I6c36'
 node_row.TRIED = '<BBBBBBBBHHHBI4HH'
 node_row.HAPPENED = '<I6I4I6'
 

@@ -49,8 +49,9 @@ local function read_node(values, ordinal, count)
     input_count = given(input_count) or '0', capabilities = given(capabilities), policy = given(policy), tags = given(tags),
     start_timeout = given(start_timeout), attempt_timeout = given(attempt_timeout), delay = given(delay), wait = given(wait_for),
     join = given(policy_of_join), ups = ups, downs = downs or '', limits = given(limits),
-    priority_number = tonumber(priority) or 0, open = #ups / edge_list.EDGE_BYTES, plain = special .. delay .. policy_of_join == '', is_fresh = special .. delay == '', may_take = special == '',
-    known_to = nil, successors = nil, read_to = nil, join_policy = nil, line_started = nil, line_success = nil,
+    priority_number = tonumber(priority) or 0, open = #ups / edge_list.EDGE_BYTES, plain = special .. delay .. policy_of_join == '',
+    is_fresh = special .. delay == '', may_take = special == '',
+    known_to = nil, successors = nil, read_to = nil, join_policy = nil, line_started = nil, line_success = nil, passed_on = nil,
     started = row.started(ordinal), succeeded = row.succeeded(ordinal),
   }
 end

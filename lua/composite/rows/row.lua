@@ -91,7 +91,7 @@
 -- @column   changed   time      last transition; 0 is the creation of the run
 -- @column   lease     text(36)  lease id; 36 times `-` is none, 36 times `+` one of another length, which is in `more`
 -- @piece    waits_for phase..epoch open
--- @piece    held      phase..told expires acquired..worker
+-- @piece    held      phase..told expires acquired..worker ended changed lease
 -- @piece    tried     phase owner elig why outcome attempt public flags index total retries reclaims epoch open told
 -- @piece    happened  started worker ended
 
@@ -149,14 +149,15 @@ end
 -- The runs that the call has loaded, by their ids, and the rows, by the last part of the ids of their executions; false for
 -- missing ones. Rows that were found by the keys of their records are also kept by those.
 local runs, rows, by_key = {}, {}, {}
+local held = call.held
 
 -- Whether the call removes runs: for others, the nodes of a run that is being purged do not exist.
 local removes = false
 
 -- Marks the call as one that removes runs.
-function row.begin_removal() removes = true end
+function row.begin_removal() removes, held.rows = true, true end
 
--- Begins a call: no rows are loaded.
+-- From now on, no rows are loaded.
 function row.forget()
   removes = false
   if next(runs) then runs, rows, by_key = {}, {}, {} end
@@ -257,7 +258,7 @@ function row.run(c, flow_id)
   local run = runs[flow_id]
   if run == nil then
     run = load_run(c.at, c.at.prefix, c.at.tag, flow_id, key.flow_nodes(c, flow_id)) or false
-    runs[flow_id] = run
+    runs[flow_id], held.rows = run, true
   end
   return run or nil
 end
@@ -283,7 +284,7 @@ function row.create(c, flow_id, count, class_id, initial, rows_key, flags, deadl
     redis.call('SETRANGE', nodes_key, '0', bytes)
   end
   adopt(run, c.at, c.at.prefix, c.at.tag, flow_id, nodes_key, bytes)
-  runs[flow_id] = run
+  runs[flow_id], held.rows = run, true
   return run
 end
 
@@ -383,7 +384,7 @@ local function find_run(any_key, kind, id)
   local run = runs[id]
   if run == nil then
     run = load_run(false, prefix, tag, id, prefix .. ':flow:' .. tag .. ':' .. id .. ':nodes') or false
-    runs[id] = run
+    runs[id], held.rows = run, true
   end
   return run or nil
 end

@@ -33,6 +33,12 @@ function row_claimed.describe_fed(c, flow, execution_id, lease_id, expires, ahea
     .. ((ahead or flow.budgets) and additions(c, flow, ahead) or '') .. 'i' .. number.text(#name) .. ' ' .. name .. result
 end
 
+-- Does the same for a node whose only input is the input of its run.
+local function describe_input(c, flow, execution_id, lease_id, expires, ahead, flow_input)
+  return execution_id .. ' ' .. lease_id .. ' ' .. expires .. ' ' .. (flow.about or about_run(flow))
+    .. ((ahead or flow.budgets) and additions(c, flow, ahead) or '') .. 'f' .. flow_input
+end
+
 -- Returns the description of a node that is leased for its first attempt and has only the least fields, for claimed_execution.
 -- When its input is one result, or the input of the run alone, it is one text, since each element of a reply costs more than its
 -- bytes: the execution, the lease, its end, the results of about_run and of additions, and, unless it has no input, `i`, the
@@ -43,8 +49,8 @@ function row_claimed.describe(c, flow, execution_id, lease_id, expires, flow_inp
   local input = inputs[1]
   if complete and not inputs[2] and not (input and flow_input ~= '') then
     if input then return row_claimed.describe_fed(c, flow, execution_id, lease_id, expires, ahead, input[1], input[2]) end
-    local text = text_of(c, flow, execution_id, lease_id, expires, ahead)
-    return flow_input == '' and text or text .. 'f' .. flow_input
+    if flow_input == '' then return text_of(c, flow, execution_id, lease_id, expires, ahead) end
+    return describe_input(c, flow, execution_id, lease_id, expires, ahead, flow_input)
   end
   run_rows.describe(flow)
   local list = {

@@ -17,10 +17,24 @@ local READ_FIRST = 2048
 -- The last byte of a run of one node that is read at first.
 run_data.LAST_OF_ONE = row.place(1, 2) + READ_FIRST - 1
 
+-- Lengths of texts, packed: few different ones are frequent.
+local LENGTHS, MAX_LENGTHS = {}, 256
+
+-- Returns the length of a text as it is stored before the text; nil when it is too long to be stored here.
+function run_data.length_of(text)
+  local size = #text
+  local length = LENGTHS[size]
+  if length then return length end
+  if size > MAX_BYTES then return nil end
+  length = struct.pack(LENGTH, size)
+  if size <= MAX_LENGTHS then LENGTHS[size] = length end
+  return length
+end
+
 -- Returns a text as it is stored here; nil when it is too long for that.
 function run_data.pack(text)
-  if #text > MAX_BYTES then return nil end
-  return struct.pack(LENGTH, #text) .. text
+  local length = run_data.length_of(text)
+  return length and length .. text
 end
 
 -- Returns the stored form of the record and the input of a new run, and whether the input is in it.
@@ -75,6 +89,11 @@ end
 -- Returns the input of a run; nil when it has its own key.
 function run_data.input(run, bytes)
   if not row.has_input(run.flags) then return nil end
+  local at = run.input_at
+  if at and bytes and run.count == 1 and #bytes >= at + LENGTH_BYTES then
+    local last = at + LENGTH_BYTES + struct.unpack(LENGTH, bytes, at + 1)
+    if #bytes >= last then return string.sub(bytes, at + LENGTH_BYTES + 1, last) end
+  end
   run_data.record(run, bytes)
   local known, _, target = begin(run, bytes)
   return (text_at(known, run.input_at, target, 0))
@@ -122,7 +141,8 @@ function run_data.has_results(run) return run.count > 1 and run.count <= row.SMA
 -- Adds the result of a node to the data of such a run. Reports whether it is short enough.
 function run_data.add_result(run, ordinal, text)
   if #text > MAX_BYTES then return false end
-  local _, _, data_key = begin(run)
+  local data_key, _ = run.data_key, nil
+  if not data_key then _, _, data_key = begin(run) end
   redis.call('APPEND', data_key, struct.pack(RESULT, ordinal, #text) .. text)
   return true
 end

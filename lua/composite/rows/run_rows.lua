@@ -51,7 +51,7 @@ local function plain_of(c, flow_id, packed_id, nodes_key, identity, flags, count
     created_text = created_text, deadline_at = deadline > 0 and number.time(deadline) or nil, is_small = count <= row.SMALL_RUN,
     read_to = count == 1 and run_data.LAST_OF_ONE or nil, key = nodes_key, results_key = key.flow_results(c, flow_id),
     events_key = key.flow_events(c, flow_id), fair_key = nil, about = nil,
-    is_plain = true, logged = nil, record_text = nil, input_at = nil, result_at = nil, budgets = nil, budget_ids = nil, parent_execution_id = nil, fail_fast = nil,
+    is_plain = true, data_key = nil, logged = nil, record_text = nil, input_at = nil, result_at = nil, budgets = nil, budget_ids = nil, parent_execution_id = nil, fail_fast = nil,
   }
 end
 

@@ -66,7 +66,7 @@ function lane_counts.add(at, run, ordinal, lane, active, waiting)
   local entry = at.gathered or of_place(at)
   local counts, pass, changes = entry.lanes[lane], entry.pass, entry.changes + 1
   entry.changes = changes
-  if changes == MAX_CHANGES then full[#full + 1] = entry end
+  if changes == MAX_CHANGES then full[#full + 1], call.held.lane_counts = entry, true end
   if counts then
     counts[ACTIVE], counts[WAITING] = counts[ACTIVE] + active, counts[WAITING] + waiting
   else
@@ -127,7 +127,6 @@ end
 
 -- Writes the gathered changes of the partitions that have enough.
 function lane_counts.write()
-  if not full[1] then return end
   local entries = full
   full = {}
   for i = 1, #entries do write_entry(entries[i]) end
@@ -136,7 +135,6 @@ end
 -- Drops the list of an interrupted call, with partitions that this call must not write. Their changes are written after further
 -- ones.
 function lane_counts.drop()
-  if not full[1] then return end
   for i = 1, #full do full[i].changes = 0 end
   full = {}
 end

@@ -32,7 +32,7 @@ local function add(c, target, field, by, is_total)
     entry.by = entry.by + by
   else
     entry = { key = target, field = field, by = by, c = c, is_total = is_total }
-    pending[place] = entry
+    pending[place], call.held.run_counts = entry, true
   end
   return entry
 end
@@ -92,7 +92,6 @@ end
 
 -- Writes the counts of the call. The next call gets another table, as in event_log.write.
 function run_counts.write()
-  if not next(pending) then return end
   local counted = pending
   pending, last_at = {}, nil
   for _, entry in next, counted, nil do
@@ -106,9 +105,7 @@ function run_counts.write()
 end
 
 -- Drops the counts that an interrupted call has left.
-function run_counts.drop()
-  if next(pending) then pending, last_at = {}, nil end
-end
+function run_counts.drop() pending, last_at = {}, nil end
 
 -- Returns the present counts, by field.
 function run_counts.present(c)

@@ -45,7 +45,7 @@ local function tell(c, feeds, namespace, kind, flow_id, flow_name, run_id, is_ch
   local lines = pending[feed_key]
   if not lines then
     lines = {}
-    pending[feed_key] = lines
+    pending[feed_key], call.held.feeds = lines, true
   end
   lines[#lines + 1] = encode.run_update(kind, flow_id, flow_name, is_child and '1' or '0', node or '', #run_id,
     event_log.escaped(run_id .. (detail or '')))
@@ -81,7 +81,6 @@ end
 
 -- Writes the updates of the call. The next call gets another table, as in event_log.write.
 function run_feed.write()
-  if not next(pending) then return end
   local feeds = pending
   pending = {}
   for feed_key, lines in next, feeds, nil do
@@ -90,9 +89,7 @@ function run_feed.write()
 end
 
 -- Drops the updates that an interrupted call has left.
-function run_feed.drop()
-  if next(pending) then pending = {} end
-end
+function run_feed.drop() pending = {} end
 
 local function last_entry(feed_key)
   local last = redis.call('XREVRANGE', feed_key, '+', '-', 'COUNT', 1)[1]

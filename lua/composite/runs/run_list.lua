@@ -41,7 +41,7 @@ function run_list.ended(c, id)
     local list_key = key.ffx_closed_flows(c)
     local first = run_entries.next_time(c, list_key)
     list = { c = c, key = list_key, first = first, next_at = first, entries = call.short_list() }
-    ends[c.at] = list
+    ends[c.at], call.held.ends = list, true
   end
   local at, entries = list.next_at, list.entries
   list.next_at = at + 1
@@ -59,7 +59,6 @@ end
 
 -- Writes the entries of the runs that have ended in the call.
 function run_list.write()
-  if not next(ends) then return end
   local ended = ends
   ends = {}
   for _, list in next, ended, nil do
@@ -69,9 +68,7 @@ function run_list.write()
 end
 
 -- Drops the entries that an interrupted call has left.
-function run_list.drop()
-  if next(ends) then ends = {} end
-end
+function run_list.drop() ends = {} end
 
 -- Records the end of a run in its header.
 function run_list.close(c, flow_id)

@@ -44,7 +44,6 @@ end
 -- Announces the end of a run to the processes that wait for it. `waiters`: that part of its header, nil for a run that the call
 -- has loaded.
 function run_watch.ended(c, flow_id, outcome, result, waiters)
-  if waiters == run_watch.NOT_AWAITED then return end
   local origin, watched
   if waiters then
     origin, watched = struct.unpack(run_head.WAITERS, waiters)

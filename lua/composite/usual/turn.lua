@@ -1,14 +1,27 @@
 -- The data of one call of the usual path: the worker that calls, the executions that the call leases to it, and for each partition
 -- the changes that are written together.
 
--- Creates it. `request`: the request of the worker, see claim_request. It also is the list of a handoff (see handoff.new), so that
--- general functions lease to the same worker.
+-- More executions than a call has room for.
+turn.MANY = 1 / 0
+
+-- The packed time of the last call, and the rest of rows that end at that time.
+local last_now, packed_now, packed_end
+
+-- Creates it. `request`: the request of the worker, see claim_request. It also is the list of a handoff (see handoff.lua), so that
+-- general functions lease to the same worker. `heads` are the first executions of the lane with their scores, once the call has read
+-- them, `waiting` how many that is if it is all of them, and `urgent` the score of the first. `ending` is the number of completions in
+-- the call.
 function turn.new(c, request)
-  local x, now = handoff.new(request), row_bytes.time(c.now)
-  x.c, x.is_mixed, x.partitions, x.by_place, x.over = c, false, call.short_list(), {}, nil
-  x.kinds, x.lane, x.room, x.budget = request.kinds, request.lane, request.count, c.budget
-  x.now, x.ended, x.expires = now, row_bytes.ended(now), c.now + request.ttl
-  return x
+  if c.now ~= last_now then
+    last_now, packed_now = c.now, row_bytes.time(c.now)
+    packed_end = row_bytes.ended(packed_now)
+  end
+  return {
+    c = c, request = request, leased = { nil, nil, nil, nil }, logged_instance = request.logged_instance, kinds = request.kinds,
+    lane = request.lane, room = request.count, budget = c.budget, now = packed_now, ended = packed_end, expires = c.now + request.ttl,
+    ending = 0, partitions = { nil, nil }, by_place = {}, is_mixed = false, waiting = turn.MANY, looked = false, urgent = nil, heads = nil,
+    fair = nil, fed = nil, over = nil, alone = nil, expires_packed = nil, expires_text = nil, base = nil,
+  }
 end
 
 -- Returns the entry of the partition of an execution.
@@ -17,8 +30,8 @@ function turn.enter(x, execution_id)
   local here = x.by_place[c.at]
   if here then return here end
   here = {
-    c = c, at = c.at, in_doubt = call.in_doubt(c), leases_key = key.index_lease_expiry(c), left = call.short_list(), left_count = 0,
-    entered = call.short_list(), entered_count = 0, lane = nil, counts = nil, leased = nil,
+    c = c, at = c.at, in_doubt = call.in_doubt(c), leases_key = key.index_lease_expiry(c), left = { nil, nil, nil, nil }, left_count = 0,
+    entered = { nil, nil, nil, nil }, entered_count = 0, lane = nil, counts = nil, leased = nil, flows = nil,
   }
   x.by_place[c.at] = here
   x.partitions[#x.partitions + 1] = here
@@ -43,8 +56,10 @@ end
 -- Sets the common part of the rows of nodes in a partition that the call leases.
 function turn.lease(x, here)
   local request, c = x.request, here.c
-  x.expires_packed = x.expires_packed or row_bytes.time(x.expires)
-  x.expires_text = x.expires_text or number.time(x.expires)
+  if not x.expires_packed then
+    x.expires_packed, x.expires_text = row_bytes.time(x.expires), number.time(x.expires)
+    if not request.repeated then x.base = string.sub(request.claim_id, 1, 24) .. '0' end
+  end
   here.leased = row_bytes.lease_of(x.expires_packed, x.now,
     worker_registry.number(c.at, request.worker_instance_id, request.worker_id, c.now))
   wake.due(c, x.expires)
@@ -56,6 +71,17 @@ function turn.count(here, run, node, active, waiting)
   here.counts, here.lane = counts, counts and node.lane_id
 end
 
+-- Names a run in the feed of its partition.
+function turn.touch(here, run_id)
+  local flows = here.flows
+  if not flows then
+    flows = event_log.flows(here.c)
+    here.flows = flows
+  end
+  local n = #flows
+  if flows[n] ~= run_id then flows[n + 1] = run_id end
+end
+
 -- The index of leases is often empty.
 local CALLS_PER_TREE = 32
 
@@ -65,12 +91,12 @@ function turn.write(x)
     local here = x.partitions[i]
     if here.left_count > 0 then
       call.chunked('ZREM', here.leases_key, here.left)
-      here.left, here.left_count = call.short_list(), 0
+      here.left, here.left_count = { nil, nil, nil, nil }, 0
     end
     if here.entered_count > 0 then
       call.keep_as_tree(here.c, here.leases_key, CALLS_PER_TREE)
       call.chunked('ZADD', here.leases_key, here.entered)
-      here.entered, here.entered_count = call.short_list(), 0
+      here.entered, here.entered_count = { nil, nil, nil, nil }, 0
     end
   end
 end

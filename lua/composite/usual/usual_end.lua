@@ -2,12 +2,12 @@
 -- lets other nodes of its run start, or counts at their joins. All other cases use the general functions, with the same effect. It
 -- works on the bytes of the rows, and writes them at once, so it does not handle runs that the call has loaded.
 
-local known = run_rows.known
-local HEAD_BYTES, ROW_BYTES, PLAIN = run_head.BYTES, node_row.BYTES, run_head.PLAIN
-local PENDING, PENDING_AT, HELD = run_head.PENDING, run_head.COUNT_AT, node_row.HELD
+local known, held, ORDINAL_OF = run_rows.known, call.held, row.ORDINAL_OF
+local HEAD_BYTES, ROW_BYTES, PLAIN, TWICE_PLAIN = run_head.BYTES, node_row.BYTES, run_head.PLAIN, 2 * run_head.PLAIN
+local PENDING, PENDING_AT, WAITS_FOR, LOGGED = run_head.PENDING, run_head.COUNT_AT, node_row.WAITS_FOR, row.LOGGED
+local HELD = node_row.HELD
 -- Bytes of the header before the state, and before the number of open nodes. Only the number of events follows the latter.
 local STATE, OPEN = run_head.STATE_AT - 1, run_head.OPEN_AT - 1
-local LEASE, LOGGED = node_row.LEASE_AT - 1, row.LOGGED
 local COUNTED_ACTIVE, COUNTED_WAITING = row.COUNTED_ACTIVE, row.COUNTED_WAITING
 
 -- Maximum number of bytes that are read together for the rows of a node and of its successors, and of unneeded ones between the rows
@@ -50,6 +50,31 @@ local function read_children(run, bytes, from, successors, stem)
   return true
 end
 
+-- Returns the events of a node whose success lets another one start, as the course of the run contains them.
+local function note_passed_on(node, child)
+  node.passed_on = node.succeeded .. child.started
+  return node.passed_on
+end
+
+-- Counts a node of a lane that has waited for upstreams.
+local function count_ready(x, here, run, node, is_leased)
+  if here.lane ~= node.lane_id then return turn.count(here, run, node, is_leased and 1 or 0, -1) end
+  local counts = here.counts
+  counts[COUNTED_WAITING] = counts[COUNTED_WAITING] - 1
+  if is_leased then counts[COUNTED_ACTIVE] = counts[COUNTED_ACTIVE] + 1 end
+end
+
+-- Enters a node that no longer waits for upstreams in its lane. Returns its row.
+local function enter_lane(x, here, run, execution_id, node)
+  local core = {
+    created_at = run.created_text, priority = node.priority, managed = '1', fair_key = run.fair_key or '', start_timeout = node.start_timeout,
+  }
+  order.enter(here.c, node.lane_id, execution_id, core)
+  if node.join then x.looked, x.waiting = false, turn.MANY end -- it waits in the lane of the worker, too
+  order.announce(here.c, execution_id, core, node.lane_id)
+  return row_bytes.ready(x.now)
+end
+
 -- Returns the row of a node's i-th successor with the edge between them resolved, and its event in two parts: as a line of the event
 -- log, or as the course of the run contains it. A node that no longer waits is leased to the worker, or enters
 -- its lane, as a join always does.
@@ -57,23 +82,13 @@ local function resolve_edge(x, here, run, successors, i, stem, result)
   local open = child_open[i]
   if open > 1 then return row_bytes.waiting(child_bytes[i], child_at[i], open - 1), '', '' end
   local node = successors[i]
-  local execution_id = stem .. node.suffix
-  local active = usual_lease.hand_on(x, here, run, execution_id, node, successors.names[i], result)
-  if here.lane == node.lane_id then
-    local counts = here.counts
-    counts[COUNTED_WAITING] = counts[COUNTED_WAITING] - 1
-    if active then counts[COUNTED_ACTIVE] = counts[COUNTED_ACTIVE] + 1 end
-  else
-    turn.count(here, run, node, active and 1 or 0, -1)
-  end
-  if active and not run.logged then return active, node.started, '' end
-  if active then return active, node.line_started or usual_lease.line_of(node, 'started', 'line_started'), x.logged_instance end
-  local core = {
-    created_at = run.created_text, priority = node.priority, managed = '1', fair_key = run.fair_key or '', start_timeout = node.start_timeout,
-  }
-  order.enter(here.c, node.lane_id, execution_id, core)
-  order.announce(here.c, execution_id, core, node.lane_id)
-  return row_bytes.ready(x.now), '', ''
+  local execution_id, is_leased = stem .. node.suffix, usual_lease.may_hand_on(x, here, run, node)
+  count_ready(x, here, run, node, is_leased)
+  if not is_leased then return enter_lane(x, here, run, execution_id, node), '', '' end
+  local lease_id = usual_lease.hand_on(x, here, run, execution_id, node, successors.names[i], result)
+  local leased = row_bytes.leased(here.leased, lease_id, node.limits)
+  if not run.logged then return leased, node.started, '' end
+  return leased, node.line_started or usual_lease.line_of(node, 'started', 'line_started'), x.logged_instance
 end
 
 -- Resolves the edges to several nodes. Writes their rows, and returns the events.
@@ -113,8 +128,8 @@ end
 -- process of the worker waits for the run, and the result of the node is the run's result, the process learns of the end by the
 -- outcome.
 local function close(x, here, run, bytes, node, result)
-  local waiters, outcome = string.sub(bytes, run_head.ORIGIN_AT, run_head.WATCHED_AT), 'OK'
-  if graph_store.result(run.graph) ~= node.ordinal then
+  local waiters, outcome, head = string.sub(bytes, run_head.ORIGIN_AT, run_head.WATCHED_AT), 'OK', run.graph.head
+  if (head and head.result or graph_store.result(run.graph)) ~= node.ordinal then
     result = nil
   elseif waiters == x.alone then
     waiters, outcome = run_watch.NOT_AWAITED, 'ended'
@@ -125,13 +140,14 @@ end
 
 -- Writes the end of the only node of a run.
 local function write_only(x, here, run, bytes, flags, done, result)
-  local head = struct.pack(run_head.STANDING, run_list.ended(here.c, run.packed_id), flags - PLAIN, 0, run.logged and LOGGED or row_log.EVENTS_OF_ONE)
-  local behind = result ~= '' and run_data.pack(result)
-  if not behind then
+  local head, before = struct.pack(run_head.STANDING, run_list.ended(here.c, run.packed_id), flags - PLAIN, 0,
+    run.logged and LOGGED or row_log.EVENTS_OF_ONE), row_bytes.completed(x, bytes)
+  local length = result ~= '' and run_data.length_of(result)
+  if not length then
     redis.call('HSET', run.results_key, '1', result)
-    redis.call('SETRANGE', run.key, STATE, row_bytes.completed(x, bytes) .. head .. done)
+    redis.call('SETRANGE', run.key, STATE, before .. head .. done)
   else
-    redis.call('SET', run.key, string.sub(bytes, 1, STATE) .. row_bytes.completed(x, bytes) .. head .. done .. run_data.before_result(run, bytes) .. behind)
+    redis.call('SET', run.key, string.sub(bytes, 1, STATE) .. before .. head .. done .. run_data.before_result(run, bytes) .. length .. result)
   end
 end
 
@@ -140,7 +156,9 @@ end
 local function write_other(x, here, run, bytes, flags, open, events, log, node, rows)
   local at, head = OPEN, nil
   if open == 1 then
-    at, head = STATE, row_bytes.completed(x, bytes) .. struct.pack(run_head.END, run_list.ended(here.c, run.packed_id), flags - PLAIN, 0)
+    at = STATE
+    head = row_bytes.completed(x, bytes)
+      .. struct.pack(run_head.END, run_list.ended(here.c, run.packed_id), flags - PLAIN, 0)
   elseif not run.is_small then
     head = struct.pack(run_head.OPEN_FORMAT, open - 1)
   end
@@ -180,6 +198,25 @@ local function write_one(x, here, run, node, successors, bytes, flags, open, don
   return log
 end
 
+-- Ends a node of a small run whose only successor is the next node, and has waited for nothing else: the usual step of a chain.
+-- `done`, `since`: the beginning and the middle of its row.
+local function pass_on(x, here, run, node, bytes, done, since, lease_id, stem, result, events)
+  if not run_data.add_result(run, node.ordinal, result) then redis.call('HSET', run.results_key, node.ordinal_text, result) end
+  local successors, noted, rows = node.successors, nil, nil
+  local child = successors[1]
+  local execution_id, is_leased = stem .. child.suffix, usual_lease.may_hand_on(x, here, run, child)
+  count_ready(x, here, run, child, is_leased)
+  if is_leased then
+    local next_lease = usual_lease.hand_on(x, here, run, execution_id, child, successors.names[1], result)
+    noted = node.passed_on or note_passed_on(node, child)
+    rows = done .. since .. x.ended .. lease_id .. (child.limits and row_bytes.AHEAD or row_bytes.ACTIVE) .. here.leased .. next_lease
+  else
+    noted = node.succeeded
+    rows = done .. since .. x.ended .. lease_id .. enter_lane(x, here, run, execution_id, child)
+  end
+  row_log.write_small(run, bytes, events, noted, node, rows)
+end
+
 -- Commits the result of a node if its end is of the usual kind. `attempt`: see ffx_work. Returns the outcome; false for another end.
 function usual_end.commit(x, execution_id, lease_id, attempt, result)
   local stem = string.sub(execution_id, 1, -5)
@@ -190,14 +227,14 @@ function usual_end.commit(x, execution_id, lease_id, attempt, result)
     run = run_rows.find_plain(here.c, stem)
     if not run then return false end
   end
-  if row.is_loaded(run.id) then return false end
-  local ordinal = row.ORDINAL_OF[string.sub(execution_id, -4)] or row.ordinal(execution_id)
+  if held.rows and row.is_loaded(run.id) then return false end
+  local ordinal = ORDINAL_OF[string.sub(execution_id, -4)] or row.ordinal(execution_id)
   local node = run.graph.nodes[ordinal] or graph_store.find_node(run.graph, ordinal)
   if not node then return false end
   local bytes = redis.call('GETRANGE', run.key, '0', run.read_to or node.read_to or run_rows.last_to_read(run, node))
   if #bytes < HEAD_BYTES then return false end
   local _, identity, marks, _, flags, open, events = struct.unpack(PENDING, bytes, PENDING_AT)
-  if flags % (2 * PLAIN) < PLAIN or identity ~= run.identity then return false end
+  if flags % TWICE_PLAIN < PLAIN or identity ~= run.identity then return false end
   local successors = node.successors
   if successors == nil then successors = graph_store.successors(run.graph, node) end
   if not successors then return false end
@@ -206,8 +243,8 @@ function usual_end.commit(x, execution_id, lease_id, attempt, result)
     rows, at = read_rows(run, node, successors), 0
     if #rows < ROW_BYTES then return false end
   end
-  local begin, ends, since = struct.unpack(HELD, rows, at + 1)
-  if ends <= here.c.now or string.sub(rows, at + LEASE + 1, at + ROW_BYTES) ~= lease_id then return false end
+  local begin, ends, since, _, _, held_by = struct.unpack(HELD, rows, at + 1)
+  if held_by ~= lease_id or ends <= x.c.now then return false end
   local count, again, index = successors.count, nil, nil
   if begin ~= row_bytes.ACTIVE and begin ~= row_bytes.AHEAD then
     again, index = row_bytes.done_again(begin, attempt, lease_id, count)
@@ -228,24 +265,26 @@ function usual_end.commit(x, execution_id, lease_id, attempt, result)
   else
     turn.count(here, run, node, -1, 0)
   end
-  local done = (again or row_bytes.done(count)) .. since .. x.ended .. lease_id
-  local log = node.succeeded
+  local done, log = again or row_bytes.done(count), node.succeeded
   run.logged = events == LOGGED
   if run.logged then
     log = again and '\n' .. encode.logged('success', node.name, index, '') or node.line_success
       or usual_lease.line_of(node, 'success', 'line_success')
   end
-  if run.count == 1 then
-    write_only(x, here, run, bytes, flags, done, result)
+  if count == 1 and run.is_small and not run.logged and child_open[1] == 1 and successors.last == ordinal + 1 and not successors.joins then
+    x.budget = x.budget - 1
+    pass_on(x, here, run, node, bytes, done, since, lease_id, stem, result, events)
+  elseif run.count == 1 then
+    write_only(x, here, run, bytes, flags, done .. since .. x.ended .. lease_id, result)
   else
-    x.budget = x.budget - count
+    x.budget, done = x.budget - count, done .. since .. x.ended .. lease_id
     if successors.others then row_edges.postpone(here.c, execution_id) end
     log = write_one(x, here, run, node, successors, bytes, flags, open, done, stem, result, events, log)
   end
   if node.attempt_timeout then call.leave(here.c, 'ZREM', key.index_attempt_timeout(here.c), execution_id) end
   local outcome = open == 1 and close(x, here, run, bytes, node, result) or 'OK'
   if not run.logged then
-    event_log.touch(here.c, run.id)
+    turn.touch(here, run.id)
     return outcome
   end
   if open == 1 then log = log .. '\n' .. encode.logged('flow_success', '', '', '') end

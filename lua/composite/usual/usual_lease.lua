@@ -1,7 +1,9 @@
 -- Leases a node for its first attempt with its graph and the record of its run alone: one that a completion makes ready, to the
 -- completing worker, or one that waits in the lane.
 
-local known, NOTHING = run_rows.known, {}
+local known, NOTHING, SUFFIXES = run_rows.known, {}, claim_request.SUFFIXES
+
+local held = call.held
 
 -- Marks an execution as a node of a run.
 local OF_RUN = { managed = '1' }
@@ -33,6 +35,21 @@ local function is_known(x, node)
   return true
 end
 
+-- Reads the first executions of the lane, with their scores: one more than can be leased in addition to the nodes that the rest of
+-- the completions are expected to make ready.
+local function look(x)
+  local more = x.room - x.ending
+  if more < 0 then more = 0 end
+  local heads = redis.call('ZRANGE', key.lane_eligible(call.home(x.c), x.lane), '0', more, 'WITHSCORES')
+  local found = #heads / 2
+  x.looked, x.heads, x.request.drained = true, heads, found == 0
+  if found <= more then x.waiting = found end
+  if found > 0 then
+    -- After the mark of a pause, no execution is leased directly.
+    if heads[1] == pauses.MARK then x.urgent, x.waiting = -turn.MANY, turn.MANY else x.urgent = tonumber(heads[2]) end
+  end
+end
+
 -- Reports whether a node may be leased although others wait in its lane, the first with the score `urgent`. An older execution
 -- that is at least as urgent comes first, and so do all where keys take turns.
 local function may_pass(x, run, node, urgent)
@@ -42,35 +59,42 @@ local function may_pass(x, run, node, urgent)
   return claim_order.may_pass(x.c, x.request, { created_at = run.created, priority = node.priority_number }, urgent)
 end
 
--- Appends a lease to the leases of the call. Returns the row of the node.
-local function add_lease(x, here, execution_id, node, description, lease_id)
-  local leased, n, e = x.leased, #x.leased + 1, here.entered_count
-  leased[n] = description
-  here.entered[e + 1], here.entered[e + 2], here.entered_count = x.expires, execution_id, e + 2
-  if node.attempt_timeout then leasing.arm_timeout(here.c, execution_id, node) end
-  return row_bytes.leased(here.leased, lease_id, node.limits)
+-- Reports whether a node that no longer waits for upstreams is leased to the worker that completed the last of them: otherwise it
+-- is to enter its lane.
+function usual_lease.may_hand_on(x, here, run, node)
+  local taken = #x.leased + #x
+  if taken >= x.room or node.lane_id ~= x.lane or node.join then return false end
+  if node.known_to ~= x.kinds and not is_known(x, node) then return false end
+  if not x.looked then look(x) end
+  local urgent, limits = x.urgent, node.limits
+  -- Where the call has room for all that wait, in addition to this node, the order does not matter.
+  if urgent and (limits or taken + x.waiting >= x.room) and not may_pass(x, run, node, urgent) then return false end
+  if run.budget_ids and budget_gate.closed(here.c, run) then return false end
+  return not limits or limit_admission.take_room(x.request, limits)
 end
 
--- Leases a node that no longer waits for upstreams to the worker that completed the last of them. `result` is the result of the
--- completion, with a name if it is an input of this node. Returns its row; nil when it is to enter its lane.
-function usual_lease.hand_on(x, here, run, execution_id, node, name, result)
-  if #x + #x.leased >= x.room or node.lane_id ~= x.lane or node.join then return nil end
-  if node.known_to ~= x.kinds and not is_known(x, node) then return nil end
-  if not x.looked then handoff.head(x.c, x) end
-  local c, urgent, limits = here.c, x.urgent, node.limits
-  if urgent and not may_pass(x, run, node, urgent) or run.budget_ids and budget_gate.closed(c, run)
-    or limits and not limit_admission.take_room(x.request, limits) then
-    return nil
-  end
+-- Begins the lease of a node. Returns its id, and its place in the leases of the call. The caller adds its description there.
+local function begin_lease(x, here, execution_id, node)
   if not here.leased then turn.lease(x, here) end
-  local lease_id = claim_request.lease_id(x.c, x.request, #x.leased)
+  local n, entered, e = #x.leased, here.entered, here.entered_count
+  entered[e + 1], entered[e + 2], here.entered_count = x.expires, execution_id, e + 2
+  if node.attempt_timeout then leasing.arm_timeout(here.c, execution_id, node) end
+  local suffix = x.base and SUFFIXES[n]
+  return suffix and x.base .. suffix or claim_request.lease_id(x.c, x.request, n), n + 1
+end
+
+-- Leases such a node to the worker. `result` is the result of the completion, with a name if it is an input of this node. Returns
+-- the id of the lease.
+function usual_lease.hand_on(x, here, run, execution_id, node, name, result)
+  local lease_id, n = begin_lease(x, here, execution_id, node)
   if node.input_count == '1' and name and not node.uses_flow_input and #result <= claim_reply.MAX_INLINE_BYTES then
-    return add_lease(x, here, execution_id, node,
-      row_claimed.describe_fed(c, run, execution_id, lease_id, x.expires_text, limits, name, result), lease_id)
+    x.leased[n] = row_claimed.describe_fed(here.c, run, execution_id, lease_id, x.expires_text, node.limits, name, result)
+    return lease_id
   end
-  local inputs, complete = inputs_of(c, run, node, name, result)
-  return add_lease(x, here, execution_id, node, row_claimed.describe(c, run, execution_id, lease_id, x.expires_text,
-    node.uses_flow_input and row_inputs.of_plain(c, run), inputs, complete, limits), lease_id)
+  local inputs, complete = inputs_of(here.c, run, node, name, result)
+  x.leased[n] = row_claimed.describe(here.c, run, execution_id, lease_id, x.expires_text,
+    node.uses_flow_input and row_inputs.of_plain(here.c, run), inputs, complete, node.limits)
+  return lease_id
 end
 
 -- Leases an execution of a plain run that waits in the lane for its first attempt. The worker knows its activity, no budget is
@@ -81,7 +105,7 @@ function usual_lease.take(x, execution_id)
   local run = known.runs[stem]
   local here = run and x.by_place[run.at] or turn.enter(x, execution_id)
   if not run or run.at ~= here.at then run = run_rows.find_plain(here.c, stem) end
-  if not run or not run.is_small or row.is_loaded(run.id) then return false end
+  if not run or not run.is_small or held.rows and row.is_loaded(run.id) then return false end
   local ordinal = row.ORDINAL_OF[string.sub(execution_id, -4)] or row.ordinal(execution_id)
   local node = run.graph.nodes[ordinal] or graph_store.find_node(run.graph, ordinal)
   if not node or not node.may_take or node.lane_id ~= x.lane or node.known_to ~= x.kinds and not is_known(x, node) then return false end
@@ -93,19 +117,18 @@ function usual_lease.take(x, execution_id)
     return false
   end
   if node.start_timeout then call.leave(c, 'ZREM', key.ffx_start_deadlines(c), execution_id) end
-  if not here.leased then turn.lease(x, here) end
-  local lease_id = claim_request.lease_id(x.c, x.request, #x.leased)
+  local lease_id, n = begin_lease(x, here, execution_id, node)
   local inputs, complete = inputs_of(c, run, node)
-  local description = row_claimed.describe(c, run, execution_id, lease_id, x.expires_text,
+  x.leased[n] = row_claimed.describe(c, run, execution_id, lease_id, x.expires_text,
     node.uses_flow_input and row_inputs.of_plain(c, run, bytes), inputs, complete, limits)
-  local leased = add_lease(x, here, execution_id, node, description, lease_id)
+  local leased = row_bytes.leased(here.leased, lease_id, limits)
   if events == row.LOGGED then
     redis.call('SETRANGE', run.key, node.place_text, leased)
     event_log.push(c, run.id, run.events_key,
       c.now_text .. (node.line_started or usual_lease.line_of(node, 'started', 'line_started')) .. x.logged_instance)
   else
     row_log.write_small(run, bytes, events, node.started, node, leased)
-    event_log.touch(c, run.id)
+    turn.touch(here, run.id)
   end
   if here.lane == node.lane_id then
     local counts = here.counts
@@ -120,17 +143,20 @@ end
 -- the first one that needs the general functions, and where the order of the lane is not the order of its index: keys take turns,
 -- priorities differ, or a pause stops the lane. The index is `eligible_key`.
 function usual_lease.take_from_lane(x, eligible_key)
-  local request, wanted = x.request, x.room - #x.leased
+  local request, wanted, heads, found = x.request, x.room - #x.leased, x.heads, nil
   if wanted <= 0 or x.c.pauses then return end
   -- One more entry shows whether there are more, and so whether the order matters.
-  local heads = redis.call('ZRANGE', eligible_key, '0', wanted, 'WITHSCORES')
-  local found = #heads / 2
+  found = heads and not x.is_mixed and not x.c.lanes and #heads / 2
+  if not found or found <= wanted and found ~= x.waiting then
+    heads = redis.call('ZRANGE', eligible_key, '0', wanted, 'WITHSCORES')
+    found = #heads / 2
+  end
   if found == 0 then
     request.drained = true
     return
   end
   if heads[1] == pauses.MARK or order.is_fair(x.c, x.lane) or found > wanted and claim_order.is_prioritized(x.c, tonumber(heads[2])) then return end
-  local taken, count = call.short_list(), 0
+  local taken, count = { nil, nil, nil, nil }, 0
   while count < found and count < wanted and usual_lease.take(x, heads[2 * count + 1]) do
     count = count + 1
     taken[count] = heads[2 * count - 1]

@@ -20,7 +20,7 @@ end
 
 -- Commits the results of a call. Returns the outcomes.
 local function commit_all(x, args, count)
-  local outcomes, at = call.short_list(), COMPLETIONS_AT + 1
+  local outcomes, at = { nil, nil, nil, nil }, COMPLETIONS_AT + 1
   for i = 1, count do
     local execution_id, lease_id, attempt, result = args[at], args[at + 1], args[at + 2], args[at + 3]
     outcomes[i] = usual_end.commit(x, execution_id, lease_id, attempt, result)
@@ -50,6 +50,9 @@ local function has_more(x)
   return x.c.more and '1' or '0'
 end
 
+-- The origin of the last call, and the waiters of a run that only this process waits for.
+local last_origin, last_alone
+
 -- @function ffx_work
 -- @summary  Commits the results of several executions of one worker, as ffx_complete does for each, and leases it up to `count`
 --           executions that come next. On a server that has all partitions, the executions may be of any of them. `attempt` is
@@ -71,8 +74,8 @@ end
 function F.ffx_work(keys, args)
   local request, err = claim_request.of(unpack(args, 1, ORIGIN_AT - 1))
   if err then return err end
-  local count = tonumber(args[COMPLETIONS_AT])
-  if not count or count < 0 or count > MAX_COMPLETIONS or count % 1 ~= 0 then
+  local count = number.SMALL_OF[args[COMPLETIONS_AT]]
+  if not count or count > MAX_COMPLETIONS then
     return reply.err('invalid_input', 'completions must be at most ' .. MAX_COMPLETIONS .. ', got: ' .. tostring(args[COMPLETIONS_AT]))
   end
   local sums_at = COMPLETIONS_AT + count * PER_COMPLETION + 1
@@ -82,8 +85,12 @@ function F.ffx_work(keys, args)
   request.skip_abandoned = true
   local c = call.open(keys[1])
   local counted = args[sums_at] ~= '0' and budget_sums.count(c, args, sums_at) or ''
-  local x = turn.new(c, request)
-  if is_set(args[ORIGIN_AT]) then x.alone = run_watch.alone(args[ORIGIN_AT]) end
+  local x, origin = turn.new(c, request), args[ORIGIN_AT]
+  if origin ~= '' then
+    if origin ~= last_origin then last_origin, last_alone = origin, run_watch.alone(origin) end
+    x.alone = last_alone
+  end
+  x.ending = count
   local outcomes = commit_all(x, args, count)
   local executions = x.leased
   if x.is_mixed or request.repeated or request.aside then
