@@ -69,11 +69,14 @@ func (f *FlowRef) Start(
 	if err != nil {
 		return nil, err
 	}
-	return startPlan(ctx, f.client, plan, signal, rawJSON)
+	return startPlan(ctx, f.client, plan, signal, rawJSON{})
 }
 
-// rawJSON decodes a result in JSON as it is. Other waits for the run may share the bytes.
-func rawJSON(data []byte) (json.RawMessage, error) { return bytes.Clone(data), nil }
+// rawJSON decodes a result in JSON as it is.
+type rawJSON struct{}
+
+// DecodeResult implements decoder. It copies the bytes, which other waits for the run may share.
+func (rawJSON) DecodeResult(data []byte) (json.RawMessage, error) { return bytes.Clone(data), nil }
 
 // namedFlow returns a flow as it is published. It queries the engine each time, but reads the flow only after a change.
 func (c *Client) namedFlow(ctx context.Context, name string) (*catalogue.Flow, error) {

@@ -17,10 +17,15 @@ import (
 // the methods of RunRef.
 type Run[Out any] struct {
 	*RunRef
-	decode  func([]byte) (Out, error)
+	decode  decoder[Out]
 	existed bool
 	// signalled is the result of the signal of WithSignal; nil without one.
 	signalled *fabrictype.SignalResult
+}
+
+// decoder decodes the result of a run; a flow.Definition is one.
+type decoder[Out any] interface {
+	DecodeResult(data []byte) (Out, error)
 }
 
 // Start starts a run of a flow. If the call is interrupted, call Start again with the same id to complete it: the
@@ -40,12 +45,12 @@ func Start[In, Out any](
 	if err != nil {
 		return nil, err
 	}
-	return startPlan(ctx, c, plan, signal, def.DecodeResult)
+	return startPlan(ctx, c, plan, signal, def)
 }
 
 // startPlan starts the run of a plan, with its signal if it has one.
 func startPlan[Out any](
-	ctx context.Context, c *Client, plan *submit.RunPlan, signal *startSignal, decode func([]byte) (Out, error),
+	ctx context.Context, c *Client, plan *submit.RunPlan, signal *startSignal, decode decoder[Out],
 ) (*Run[Out], error) {
 	if signal != nil {
 		return startOrSignal(ctx, c, plan, signal, decode)
@@ -58,7 +63,7 @@ func startPlan[Out any](
 }
 
 // newRun returns a run with its reference, in one allocation.
-func newRun[Out any](ref RunRef, decode func([]byte) (Out, error), existed bool) *Run[Out] {
+func newRun[Out any](ref RunRef, decode decoder[Out], existed bool) *Run[Out] {
 	both := &struct {
 		run Run[Out]
 		ref RunRef
@@ -123,7 +128,7 @@ func Attach[In, Out any](ref *RunRef, def *flow.Definition[In, Out]) (*Run[Out],
 	if _, err := ref.client.compiled.Get(def); err != nil { // a fork reads the compiled definition
 		return nil, fmt.Errorf("attach to run: %w", err)
 	}
-	return &Run[Out]{RunRef: ref, decode: def.DecodeResult, existed: true}, nil
+	return &Run[Out]{RunRef: ref, decode: def, existed: true}, nil
 }
 
 // usable returns the fault of a missing client or definition.
@@ -178,7 +183,7 @@ func (r *Run[Out]) Result(ctx context.Context) (Out, error) {
 	if reply.ResultSkipped {
 		return zero, fmt.Errorf("run %s of flow %s: %w", r.at.ID, r.at.Flow, engine.ErrNoResult)
 	}
-	out, err := r.decode(reply.Result)
+	out, err := r.decode.DecodeResult(reply.Result)
 	if err != nil {
 		return zero, fmt.Errorf("run %s of flow %s: result: %w", r.at.ID, r.at.Flow, err)
 	}

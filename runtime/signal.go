@@ -184,7 +184,7 @@ func (r *Run[Out]) SignalResult() fabrictype.SignalResult {
 
 // startOrSignal starts a run with a signal, or signals the run that exists.
 func startOrSignal[Out any](
-	ctx context.Context, c *Client, plan *submit.RunPlan, to *startSignal, decode func([]byte) (Out, error),
+	ctx context.Context, c *Client, plan *submit.RunPlan, to *startSignal, decode decoder[Out],
 ) (*Run[Out], error) {
 	w, s := to.wait, answer.Signal(to.signal)
 	var existed bool

@@ -52,13 +52,13 @@ func StartMany[In, Out any](
 		}
 		return plan, nil
 	}
-	return startPlans(ctx, c, runs, plan, def.DecodeResult), nil
+	return startPlans(ctx, c, runs, plan, def), nil
 }
 
 // startPlans starts the runs of a list that can be planned.
 func startPlans[In, Out any](
 	ctx context.Context, c *Client, runs []NewRun[In], plan func(NewRun[In]) (*submit.RunPlan, error),
-	decode func([]byte) (Out, error),
+	decode decoder[Out],
 ) []StartedRun[Out] {
 	started := make([]StartedRun[Out], len(runs))
 	plans := make([]*submit.RunPlan, len(runs))
@@ -112,5 +112,5 @@ func (f *FlowRef) StartMany(
 		}
 		return plan, nil
 	}
-	return startPlans(ctx, f.client, runs, plan, rawJSON), nil
+	return startPlans(ctx, f.client, runs, plan, rawJSON{}), nil
 }

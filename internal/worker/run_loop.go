@@ -46,7 +46,9 @@ type Run struct {
 	left          atomic.Bool
 	ringListeners sync.WaitGroup // goroutines that listen to slots of the wake ring
 	leases        *renewal.Manager
-	tasks         sync.WaitGroup // goroutines of tasks, claims and permits
+	tasks         sync.WaitGroup  // tasks, and goroutines of claims and permits
+	ready         chan *task.Task // to one of the goroutines that wait for a task
+	waiting       atomic.Int64    // the number of these
 	drain         drainer
 	reports       reporter
 	starts        startCounts
@@ -75,7 +77,7 @@ func NewRun(base context.Context, w *Worker) *Run {
 			WorkerID: enginecore.WorkerID(w.config.ID), WorkerInstanceID: w.Instance, LeaseTTL: w.config.Lease,
 			Kinds: w.kinds(), Capabilities: strings.Join(w.config.Capabilities, ","),
 		},
-		drain: drainer{calls: w.session.Backend, logger: w.session.Logger},
+		drain: drainer{calls: w.session.Backend, logger: w.session.Logger}, ready: make(chan *task.Task),
 	}
 	r.Use(w.handlers)
 	r.Budgets.OnBreach = w.config.OnBudget

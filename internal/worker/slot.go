@@ -52,10 +52,41 @@ func (r *Run) launch(
 func (r *Run) start(tasks []*task.Task) {
 	for _, t := range tasks {
 		r.tasks.Add(1)
-		go func() {
-			defer r.tasks.Done()
-			r.work(t)
-		}()
+		select {
+		case r.ready <- t:
+		default:
+			go r.workOn(t)
+		}
+	}
+}
+
+// maxReady bounds the goroutines of a run that wait for a task.
+const maxReady = 64
+
+// workOn runs a task, and then others as they start: the stack of a goroutine that has run a task need not grow again.
+func (r *Run) workOn(t *task.Task) {
+	for t != nil {
+		r.workOnce(t)
+		t = r.awaitTask()
+	}
+}
+
+func (r *Run) workOnce(t *task.Task) {
+	defer r.tasks.Done() // also if a function ends the goroutine
+	r.work(t)
+}
+
+// awaitTask waits for the start of a task. It returns nil when enough goroutines wait already, or the run is over.
+func (r *Run) awaitTask() *task.Task {
+	defer r.waiting.Add(-1)
+	if r.waiting.Add(1) > maxReady {
+		return nil
+	}
+	select {
+	case t := <-r.ready:
+		return t
+	case <-r.Base.Done():
+		return nil
 	}
 }
 

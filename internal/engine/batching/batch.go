@@ -113,7 +113,7 @@ func (b *Batcher[K, Req, Res]) lead(key K, mine *batchEntry[Req, Res], batch []*
 	batch = b.gather(key, mine, batch)
 	if len(batch) > 1 && !canSendItself(mine) {
 		mine.needMailbox()
-		go b.sendForAll(key, batch)
+		go b.serve(key, batch)
 		return b.await(key, mine)
 	}
 	var res Res
@@ -166,7 +166,11 @@ func (b *Batcher[K, Req, Res]) tryLead(key K, mine *batchEntry[Req, Res]) bool {
 		line.waiting = slices.Grow(line.waiting, fewWaiting)
 	}
 	line.waiting = append(line.waiting, mine)
-	b.lines[key] = b.flush(key, line)
+	line, batch := b.flush(key, line)
+	b.lines[key] = line
+	if batch != nil {
+		go b.serve(key, batch)
+	}
 	return false
 }
 
@@ -246,34 +250,49 @@ func (b *Batcher[K, Req, Res]) sizeOf(entry *batchEntry[Req, Res]) int {
 	return b.Size(&entry.req)
 }
 
-// flush lets waiting requests go when no call is in flight, or when enough of them wait for another call. It needs the
-// lock.
-func (b *Batcher[K, Req, Res]) flush(key K, line batchLine[Req, Res]) batchLine[Req, Res] {
+// flush lets waiting requests go when no call is in flight, or when enough of them wait for another call. It returns a
+// batch that the caller has to serve; nil if there is none, or if the first of its callers sends it. It needs the lock.
+func (b *Batcher[K, Req, Res]) flush(
+	key K, line batchLine[Req, Res],
+) (batchLine[Req, Res], []*batchEntry[Req, Res]) {
 	enough := b.Overflow > 0 && line.inFlight < maxBatchesInFlight && b.count(line.waiting) >= b.Overflow
 	if len(line.waiting) == 0 || line.inFlight > 0 && !enough {
-		return line
+		return line, nil
 	}
 	var batch []*batchEntry[Req, Res]
 	batch, line.waiting = b.split(key, line.waiting, nil)
 	line.inFlight++
+	if len(batch) > 1 && !canSendItself(batch[0]) {
+		return line, batch
+	}
 	batch[0].mailbox <- batchDelivery[Req, Res]{batch: batch}
-	return line
+	return line, nil
 }
 
 // canSendItself reports whether a caller can send the requests of others with its own: nothing ends its context.
 func canSendItself[Req, Res any](entry *batchEntry[Req, Res]) bool { return entry.ctx.Done() == nil }
 
-// release ends a call and lets the requests go that arrived during the call.
-func (b *Batcher[K, Req, Res]) release(key K) {
+// release ends a call and lets the requests go that arrived during the call. It returns a batch that the caller has to
+// serve; nil if there is none.
+func (b *Batcher[K, Req, Res]) release(key K) []*batchEntry[Req, Res] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	line := b.lines[key]
 	line.inFlight--
-	if line = b.flush(key, line); line.inFlight == 0 {
+	line, batch := b.flush(key, line)
+	if line.inFlight == 0 {
 		delete(b.lines, key)
-		return
+	} else {
+		b.lines[key] = line
 	}
-	b.lines[key] = line
+	return batch
+}
+
+// leave is release for a caller that serves no batches of others.
+func (b *Batcher[K, Req, Res]) leave(key K) {
+	if batch := b.release(key); batch != nil {
+		go b.serve(key, batch)
+	}
 }
 
 // await waits for the result of a request, or for its turn to send a batch.
@@ -328,38 +347,70 @@ func (b *Batcher[K, Req, Res]) Load() (inFlight, waiting int) {
 }
 
 func (b *Batcher[K, Req, Res]) sendSingle(key K, mine *batchEntry[Req, Res]) Res {
-	defer b.release(key)
+	defer b.leave(key)
 	return b.Single(mine.ctx, key, mine.req)
 }
 
-// sendBatch sends several requests, delivers the results of all but the first, and returns the result of the first.
+// sendBatch sends several requests in the goroutine of their first caller, whose context does not end. It delivers the
+// results of the others, and returns its result.
 func (b *Batcher[K, Req, Res]) sendBatch(key K, batch []*batchEntry[Req, Res]) Res {
-	ctx := batch[0].ctx
-	if !canSendItself(batch[0]) {
-		joint, cancel := anyAlive(batch, func(entry *batchEntry[Req, Res]) context.Context { return entry.ctx })
-		defer cancel()
-		ctx = joint
+	results := b.sendMulti(key, batch)
+	deliver(batch[1:], results[1:])
+	return results[0]
+}
+
+func (b *Batcher[K, Req, Res]) sendMulti(key K, batch []*batchEntry[Req, Res]) []Res {
+	defer b.leave(key)
+	return b.Multi(batch[0].ctx, key, requestsOf(batch))
+}
+
+// serve sends a batch whose callers all wait, and after it those that have gathered in the meantime: one goroutine
+// serves a key as long as there are such batches.
+func (b *Batcher[K, Req, Res]) serve(key K, batch []*batchEntry[Req, Res]) {
+	for batch != nil {
+		batch = b.gather(key, batch[0], batch)
+		ctx, cancel := jointContext(batch)
+		results := b.Multi(ctx, key, requestsOf(batch))
+		cancel()
+		deliver(batch, results)
+		batch = b.release(key)
 	}
+}
+
+func requestsOf[Req, Res any](batch []*batchEntry[Req, Res]) []Req {
 	requests := make([]Req, len(batch))
 	for i, entry := range batch {
 		requests[i] = entry.req
 	}
-	results := b.sendMulti(ctx, key, requests)
-	for i, entry := range batch[1:] {
-		entry.mailbox <- batchDelivery[Req, Res]{res: results[i+1]}
+	return requests
+}
+
+// deliver sends callers their results. Their entries may be in use again afterwards.
+func deliver[Req, Res any](batch []*batchEntry[Req, Res], results []Res) {
+	for i, entry := range batch {
+		entry.mailbox <- batchDelivery[Req, Res]{res: results[i]}
 	}
-	return results[0]
 }
 
-func (b *Batcher[K, Req, Res]) sendMulti(ctx context.Context, key K, requests []Req) []Res {
-	defer b.release(key)
-	return b.Multi(ctx, key, requests)
+// jointContext returns a context for a call on behalf of several callers, as anyAlive does.
+func jointContext[Req, Res any](batch []*batchEntry[Req, Res]) (ctx context.Context, cancel context.CancelFunc) {
+	first := batch[0].ctx
+	for _, entry := range batch[1:] {
+		if entry.ctx.Done() != first.Done() {
+			return anyAlive(batch, func(entry *batchEntry[Req, Res]) context.Context { return entry.ctx })
+		}
+	}
+	return endOf{first}, func() {}
 }
 
-// sendForAll sends a batch whose callers all wait.
-func (b *Batcher[K, Req, Res]) sendForAll(key K, batch []*batchEntry[Req, Res]) {
-	batch[0].mailbox <- batchDelivery[Req, Res]{res: b.sendBatch(key, batch)}
-}
+// endOf is a context that ends with another one, without its values.
+type endOf struct{ context.Context }
+
+// Value implements context.Context.
+func (endOf) Value(any) any { return nil }
+
+// AfterFunc is for contexts that derive from this one, which cannot find the other one by its values.
+func (e endOf) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(e.Context, f) }
 
 // anyAlive returns a context for a call on behalf of several callers: it ends when the contexts of all of them have, or
 // with cancel, which has to be called when the call is over.

@@ -160,8 +160,8 @@ type completed struct {
 func (b *Batcher) completeMany(at dispatch.LaneShard, batch []Request, sums []enginerpc.UsageSum) completed {
 	results := make([]Result, len(batch))
 	reply, sentAt, err := b.sendUntilKnown(at, batch, sums)
-	outcomes := strings.Fields(reply.Outcomes)
-	if err == nil && len(outcomes) != len(batch) {
+	outcomes := reply.Outcomes
+	if err == nil && (outcomes == "" || strings.Count(outcomes, " ")+1 != len(batch)) {
 		err = errors.New("the number of results in the reply differs from the number of completions")
 	}
 	if err != nil {
@@ -177,7 +177,9 @@ func (b *Batcher) completeMany(at dispatch.LaneShard, batch []Request, sums []en
 	for i, one := range batch {
 		mine := &results[i]
 		mine.handoff.SentAt = sentAt
-		code := enginerpc.Status(outcomes[i])
+		var outcome string
+		outcome, outcomes, _ = strings.Cut(outcomes, " ")
+		code := enginerpc.Status(outcome)
 		b.completer.passOnEnd(one, code)
 		if code == statusEnded {
 			code = enginerpc.StatusOK
