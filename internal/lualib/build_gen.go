@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "387-01f8ffd689ed0198"
+const build = "390-758691486256ec80"

@@ -1,7 +1,7 @@
 -- Starts runs in the usual case, in few steps: new runs of one class that begin at once. It writes the bytes of their rows, with
 -- the leases of roots that the call gives to its worker. ffx_submit starts all other runs, with the same effect.
 
-local FIRST, FORM, IDENTITY, STANDING, HEAD_BYTES = run_head.FIRST, run_head.FORM, run_head.IDENTITY, run_head.STANDING, run_head.BYTES
+local FIRST, FORM, IDENTITY, BEGUN, HEAD_BYTES = run_head.FIRST, run_head.FORM, run_head.IDENTITY, run_head.BEGUN, run_head.BYTES
 local PLAIN, FAIR, SPECIAL, INPUT = run_head.PLAIN, run_head.FAIR, run_head.SPECIAL, run_head.INPUT
 local MAX_BYTES, COUNTED_ACTIVE = run_data.MAX_BYTES, row.COUNTED_ACTIVE
 
@@ -44,16 +44,16 @@ local function of_class(c, class)
   return known
 end
 
--- The last bytes of the header of a new run, by its flags and the number of its events, and by the number of its nodes.
-local standing = {}
+-- The bytes of the header of a new run after its identity, by its flags and the number of its events, and by the number of its nodes.
+local begun = {}
 
-local function pack_standing(count, flags, events)
-  local of_count = standing[count]
+local function pack_begun(count, flags, events)
+  local of_count = begun[count]
   if not of_count then
     of_count = {}
-    standing[count] = of_count
+    begun[count] = of_count
   end
-  local text = struct.pack(STANDING, 0, flags, count, events)
+  local text = struct.pack(BEGUN, 0, 0, flags, count, events)
   of_count[events * 256 + flags] = text
   return text
 end
@@ -165,7 +165,7 @@ local function prepare(s, here, group)
   if not s.shared then
     s.shared, s.first_bytes = run_rows.shared(c, class, g, deadline), struct.pack(FIRST, FORM, s.origin, 0, 0, 0, 1, 1, 0, nodes)
   end
-  local base, first_bytes, of_count = g.head.budgets and PLAIN + SPECIAL or PLAIN, s.first_bytes, standing[nodes] or {}
+  local base, first_bytes, of_count = g.head.budgets and PLAIN + SPECIAL or PLAIN, s.first_bytes, begun[nodes] or {}
   for n = 1, count do
     local i = group[n]
     local listed, stem, record_text, input, fair_key = before + n, string.sub(s.roots[i], 1, -5), s.records[i], s.inputs[i], s.fair_keys[i]
@@ -176,7 +176,7 @@ local function prepare(s, here, group)
     entries[n] = run_entries.pack(listed, packed)
     local flow = run_rows.begin(s.shared, c.at, g, stem, s.ids[i], identity, packed, listed, flags, s.keys[i], fair_key, record_text)
     local own_rows, events = release(s, here, flow, s.roots[i], roots, rows, input)
-    add_texts(s, flow, first_bytes .. identity .. (of_count[events * 256 + flags] or pack_standing(nodes, flags, events)), own_rows,
+    add_texts(s, flow, first_bytes .. identity .. (of_count[events * 256 + flags] or pack_begun(nodes, flags, events)), own_rows,
       record_text, input, has_input)
   end
   redis.call('RPUSH', all_key, unpack(entries, 1, count))
