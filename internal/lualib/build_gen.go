@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "385-bc5cc00768b05ba3"
+const build = "388-a0b63fa0439bdd4f"

@@ -71,6 +71,17 @@ local PROMOTE_FIELDS = {
 
 -- A delayed execution whose time has come becomes eligible. `now` is the clock to compare with (ms).
 function requeue.promote(c, execution_id, core_key, delayed_key, eligible_key, now)
+  local s, at = store.of(core_key)
+  local delayed = now == c.now and s.delayed(at)
+  local due = delayed and tonumber(redis.call('ZSCORE', delayed_key, execution_id) or nil)
+  if due then
+    if due > now then return 'not_yet_due' end
+    redis.call('ZREM', delayed_key, execution_id)
+    s.mark_ready(at, c)
+    order.enter(c, delayed.lane_id, execution_id, delayed, eligible_key)
+    wake.entered(c, delayed.lane_id, delayed)
+    return 'promoted'
+  end
   local core = record.read(core_key, PROMOTE_FIELDS)
   if not core then
     redis.call('ZREM', delayed_key, execution_id)

@@ -69,22 +69,24 @@ end
 local function end_failed_attempt(c, execution_id, core, reason, category)
   attempt_record.finish(c, execution_id, core, 'ended_failure',
     'failure_reason', reason, 'failure_category', category)
-  lease.close_stream(c, execution_id, core.current_attempt_index or '', 'attempt_failure')
+  if not (core.is_held and lease.is_plain(core)) then lease.close_stream(c, execution_id, core.current_attempt_index or '', 'attempt_failure') end
 end
 
--- Ends the attempt and schedules the next one at `at` (ms).
-function retry.schedule(c, execution_id, core_key, core, f, reason, category, at, k)
+-- Returns the text about the wait for another attempt.
+function retry.detail(at_text, index, reason)
+  return 'retry backoff until ' .. at_text .. ' (attempt ' .. index .. ' failed: ' .. reason .. ')'
+end
+
+-- Writes that an execution waits for its next attempt.
+local function write_wait(c, core_key, core, reason, category, at_text)
   local index = core.current_attempt_index or ''
-  local at_text = number.text(at)
-  end_failed_attempt(c, execution_id, core, reason, category)
-  lease.drop(c, execution_id, core, k and k.worker_leases)
   local blank = { 'current_attempt_id', unpack(terminal.LEASE_FIELDS) }
   local values = {
     'lifecycle_phase', 'runnable',
     'ownership_state', 'unowned',
     'eligibility_state', 'not_eligible_until_time',
     'blocking_reason', 'waiting_for_retry_backoff',
-    'blocking_detail', 'retry backoff until ' .. at_text .. ' (attempt ' .. index .. ' failed: ' .. reason .. ')',
+    'blocking_detail', retry.detail(at_text, index, reason),
     'terminal_outcome', 'none',
     'attempt_state', 'pending_retry_attempt',
     'public_state', 'delayed',
@@ -103,6 +105,15 @@ function retry.schedule(c, execution_id, core_key, core, f, reason, category, at
     blank[#blank + 1] = 'failure_category'
   end
   record.write(core_key, core.managed, values, blank)
+end
+
+-- Ends the attempt and schedules the next one at `at` (ms).
+function retry.schedule(c, execution_id, core_key, core, f, reason, category, at, k)
+  local index = core.current_attempt_index or ''
+  end_failed_attempt(c, execution_id, core, reason, category)
+  lease.drop(c, execution_id, core, k and k.worker_leases, core.is_held and lease.is_plain(core))
+  local s, place = store.of(core_key)
+  if not s.await_retry(place, c, category, reason, at) then write_wait(c, core_key, core, reason, category, number.text(at)) end
   redis.call('ZADD', k and k.delayed or key.lane_delayed(c, record.lane(core)), at, execution_id)
   terminal.released(c, execution_id, core, f, 'failed_retry_scheduled')
   if core.managed then

@@ -35,10 +35,14 @@
 --
 -- Its way through the states, in the usual case.
 -- @call    fresh(at)                       The core of an execution that was never claimed and has only the least fields,
---          eligible or blocked by its dependencies, if the store has it at hand: fields of the record and `row`. Else nil.
+--          eligible or blocked by its dependencies, or that is eligible for another attempt, if the store has it at hand: fields
+--          of the record and `row`. Else nil.
+-- @call    delayed(at)                     The core of such an execution that is delayed, if the store has it at hand. Else nil.
 -- @call    mark_ready(at, c)               Marks such an execution as ready to run.
 -- @call    held(at, c, args)               The core of an execution whose current, valid lease is the one that a completion
 --          names, with the field is_held. Nil for any other.
+-- @call    await_retry(at, c, category, reason, due)  Has an execution wait for another attempt after a failure. Returns false
+--          when the store leaves that to the caller.
 -- @call    succeed(at, c)                  Writes that it has ended with success.
 --
 -- The edges that lead to it.

@@ -12,6 +12,12 @@ function flow_record.note_unusual(flow_key)
   s.note_unusual(at)
 end
 
+-- Notes that a node of the flow has ended without success.
+function flow_record.note_judged(flow_key)
+  local s, at = flow_store.of_key(flow_key)
+  s.note_judged(at)
+end
+
 -- Returns the same table as flow_record.read for a run whose rows mark it as plain; nil for others.
 function flow_record.of_plain(c, flow_id)
   local s, at = flow_store.of(c, flow_id)

@@ -24,9 +24,10 @@
 -- @call    node_count(at)                  The number of nodes of its graph.
 -- @call    add_nodes(at, ids, from, to)    Adds the executions of some of them to a list.
 -- @call    plain_flow(at, c, flow_id)      The record of a run that its rows mark as plain, with the fields that its end needs;
---          nil for others. It has no joins and no children, and is not paused.
+--          nil for others. All of its nodes that have ended have succeeded.
 -- @call    flow(at, c, flow_id, fields)    The named fields, which calls on its members need, or nil when the flow does not exist.
 -- @call    note_unusual(at)                Records that the flow has a field that a plain run does not have.
+-- @call    note_judged(at)                 Records that a member of the flow has ended without success.
 -- @call    note_extended(at)               Records that it gets members or edges in addition to its graph.
 -- @call    note_success(at, c)             Records the success of the flow where its events follow from its rows. Returns whether
 --          it does, so that it is not logged.

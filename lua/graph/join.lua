@@ -95,6 +95,7 @@ local function tell_child(c, k, g, e, child)
   if child.terminal_outcome ~= 'none' then return nil end
   if child.managed and has_failed(g) then tolerated_failures.note_impossible(c, e) end
   k.reason = e.reason
+  if child.row then child = record.read(k.core, dependency.CHILD_FIELDS) end
   dependency.skip(c, e.child_id, k, child)
   return 'child_skipped'
 end
@@ -108,7 +109,8 @@ local function resolve_join(c, k, g, e, dep, outcome)
     return 'already_fired', ''
   end
   if outcome ~= 'success' then count_those_ended(c, k, g, e.child_id) end
-  local child = record.read(k.core, dependency.CHILD_FIELDS)
+  local s, at = store.of(k.core)
+  local child = s.fresh(at) or record.read(k.core, dependency.CHILD_FIELDS)
   local sealed = g.expected_edges > 0 or (child ~= nil and child.managed ~= nil)
   local state = decide(g, edges_of(c, g, e.flow_id, e.child_id), sealed)
   local effect = ''

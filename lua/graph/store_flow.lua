@@ -16,7 +16,7 @@ store_flow.add_nodes, store_flow.plain_flow = nothing, none
 
 function store_flow.flow(flow_key, _, _, fields) return store_record.read(flow_key, fields) end
 
-store_flow.note_unusual, store_flow.note_extended = nothing, nothing
+store_flow.note_unusual, store_flow.note_judged, store_flow.note_extended = nothing, nothing, nothing
 
 store_flow.note_success, store_flow.write_out = nothing, nothing
 

@@ -328,7 +328,9 @@ func (g *graph) end(name, outcome string) (more bool) {
 	x, leased := g.leases[name]
 	switch outcome {
 	case "success":
-		require.True(g.t, leased, "%s cannot be claimed: %v", name, g.core(name))
+		if !leased {
+			require.FailNow(g.t, "cannot be claimed", "%s: %v", name, g.core(name))
+		}
 		reply, err := g.e.Complete(g.ctx, enginerpc.CompleteCall{
 			Partition: g.p, ExecutionID: x.ExecutionID, LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, AttemptID: x.AttemptID,
 			Result:       []byte("result of " + name),
@@ -337,7 +339,9 @@ func (g *graph) end(name, outcome string) (more bool) {
 		require.NoError(g.t, err)
 		more = reply.More
 	case "failed":
-		require.True(g.t, leased, "%s cannot be claimed: %v", name, g.core(name))
+		if !leased {
+			require.FailNow(g.t, "cannot be claimed", "%s: %v", name, g.core(name))
+		}
 		reply, err := g.e.Fail(g.ctx, enginerpc.FailCall{
 			Partition: g.p, ExecutionID: x.ExecutionID, LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, AttemptID: x.AttemptID,
 			AttemptIndex: x.AttemptIndex, Reason: "broken", Category: "test",

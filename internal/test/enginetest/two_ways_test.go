@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -70,6 +71,10 @@ func (x *twoWays) submit() {
 			}
 		}
 	}
+	joins := make(map[string]string)
+	if x.r.IntN(2) == 0 {
+		joins = x.joins(&edges)
+	}
 	// A call that completes several nodes and claims fewer than become ready may get others.
 	x.count = []int64{0, 100}[x.r.IntN(2)]
 	carries, priorities, timeouts := x.r.Uint64(), x.r.IntN(2), x.r.IntN(2)
@@ -82,14 +87,17 @@ func (x *twoWays) submit() {
 		run := g.describe(x.names, edges...)
 		run.Input = input
 		for i := range run.Edges {
-			run.Edges[i].Carries = carries>>(i%64)&1 == 1
+			run.Edges[i].Carries = carries>>(i%64)&1 == 1 && run.Edges[i].Down != cleanup
+			if run.Edges[i].Down == cleanup {
+				run.Edges[i].Kind = "always"
+			}
 			if !run.Edges[i].Carries {
 				run.Nodes[run.Ordinal(run.Edges[i].Down)-1].InputCount--
 			}
 		}
 		for i := range run.Nodes {
 			n := &run.Nodes[i]
-			n.UsesFlowInput = ofFlow[n.Name]
+			n.UsesFlowInput, n.Join = ofFlow[n.Name], joins[n.Name]
 			n.Priority = int64(priorities * i % 3)
 			if timeouts == 1 {
 				n.AttemptTimeout = time.Hour
@@ -103,6 +111,32 @@ func (x *twoWays) submit() {
 		g.claim()
 	}
 	x.compare()
+}
+
+// cleanup is the name of a node that runs after all others.
+const cleanup = "z"
+
+// joins makes some nodes joins that let their upstreams run, and usually adds a node that runs after all others.
+func (x *twoWays) joins(edges *[][2]string) map[string]string {
+	upstreams, joins := make(map[string]int64), make(map[string]string)
+	for _, edge := range *edges {
+		upstreams[edge[1]]++
+	}
+	for _, name := range x.names {
+		switch n := upstreams[name]; {
+		case n > 0 && x.r.IntN(4) == 0:
+			joins[name] = "any_of let_run 0"
+		case n > 0 && x.r.IntN(3) == 0:
+			joins[name] = fmt.Sprintf("quorum let_run %d", 1+x.r.Int64N(n))
+		}
+	}
+	if x.r.IntN(4) > 0 {
+		for _, name := range x.names {
+			*edges = append(*edges, [2]string{name, cleanup})
+		}
+		x.names, joins[cleanup] = append(x.names, cleanup), fmt.Sprintf("finally cancel_remaining %d", 3600000*x.r.Int64N(2))
+	}
+	return joins
 }
 
 // step completes some nodes of both runs. It reports whether there were any.
@@ -147,6 +181,8 @@ func describe(nodes map[string]enginerpc.ClaimedExecution) string {
 	for _, name := range slices.Sorted(maps.Keys(nodes)) {
 		n := nodes[name]
 		fmt.Fprintf(&b, " %s: input %d, complete %t", name, len(n.FlowInput), n.InputsComplete)
+		// Their order depends on the order of the ends.
+		slices.SortFunc(n.Inputs, func(a, b enginerpc.NodeInput) int { return strings.Compare(a.Name, b.Name) })
 		for _, in := range n.Inputs {
 			fmt.Fprintf(&b, ", %s %d", in.Name, len(in.Result))
 		}
@@ -167,10 +203,26 @@ func (x *twoWays) compare() {
 			result, err := rowread.ResultOf(g.ctx, g.e.Client(), g.e.Keys(), g.p, g.id, n+1)
 			require.NoError(x.t, err)
 			states[i] += fmt.Sprintf("%s gives %d bytes\n", name, len(result))
+			group := g.group(name)
+			for _, field := range []string{"created_at", "satisfied_at", "cancel_siblings_reason"} {
+				delete(group, field)
+			}
+			states[i] += fmt.Sprintf("join of %s: %v, %q\n", name, group, g.letters(name))
 		}
 		states[i] += strings.Join(g.events(), "\n")
 	}
 	require.Equal(x.t, states[0], states[1])
+}
+
+// letters are the states of the edges to a join.
+func (g *graph) letters(name string) string {
+	g.t.Helper()
+	client := g.e.Client()
+	text, err := client.Do(g.ctx, client.B().Get().Key(g.e.Keys().FlowJoin(g.id, g.node(name))).Build()).ToString()
+	if !rueidis.IsRedisNil(err) {
+		require.NoError(g.t, err)
+	}
+	return text
 }
 
 // withoutIDs removes values from a row that differ in each run. Of times and the lease it keeps whether they are set.

@@ -60,7 +60,7 @@ func TestCostOfWideGraphs(t *testing.T) {
 
 	g.claim()
 	var more bool
-	count(g, "completion of the root", 35, func() { more = g.end("root", "success") })
+	count(g, "completion of the root", 28, func() { more = g.end("root", "success") })
 	require.True(t, more, "some must be left for later")
 	calls := 0
 	for ; more; calls++ {

@@ -131,12 +131,12 @@ func (c *checker) attempts(e *execution, kept bool) {
 	gone := 0 // the number of missing records
 	if e.inRow() {
 		gone = 1
-		if len(e.attempts) > 0 || e.get("total_attempt_count") != "1" {
-			c.fault(RuleAttempts, e.key, "the only attempt is marked as stored in the row only; %d have records, %s in all",
+		if strconv.Itoa(len(e.attempts)+1) != e.get("total_attempt_count") {
+			c.fault(RuleAttempts, e.key, "the current attempt is marked as stored in the row only; %d have records, %s in all",
 				len(e.attempts), e.get("total_attempt_count"))
 		}
 		if phase := e.get("lifecycle_phase"); phase != "active" && e.get("terminal_outcome") != "success" {
-			c.fault(RuleAttempts, e.key, "the only attempt has no record, in phase %s", phase)
+			c.fault(RuleAttempts, e.key, "the current attempt has no record, in phase %s", phase)
 		}
 	}
 	total, _ := strconv.Atoi(e.get("total_attempt_count"))
@@ -189,7 +189,7 @@ func (p *partition) keeps(e *execution) bool {
 	return f != nil && f.core["forked_from"] != "" && len(e.attempts) == 0
 }
 
-// inRow reports whether the first attempt of an execution has no record because it only ran and succeeded.
+// inRow reports whether the current attempt of an execution has no record because it only ran and succeeded.
 func (e *execution) inRow() bool { return e.row != nil && e.get("in_row") != "" }
 
 func (c *checker) attempt(e *execution, number string, a *attempt) {

@@ -276,14 +276,17 @@ func (c *checker) run(p *partition, f *flowRecord) {
 	if _, marked := f.parts["watchers"]; marked && (!f.run.watched || !f.open()) {
 		c.fault(RuleRows, f.run.key, "has watchers, but is %s, marked as watched: %t", f.core["public_flow_state"], f.run.watched)
 	}
-	c.plain(p, f)
+	c.plain(f)
+	c.marks(p, f)
 	for i := range f.run.rows {
 		c.row(p, f, p.executions[nodeID(p.tag, f.id, i+1)])
 	}
 	for ordinal, fields := range f.more() {
 		if ordinal < 1 || ordinal > f.run.count {
 			c.fault(RuleRows, p.key("flow:"+p.tag+":"+f.id+":more"), "has fields of node %d: %v", ordinal, fields)
-		} else if !f.run.rows[ordinal-1].flag(rowread.NodeRowMore) {
+		} else if r := &f.run.rows[ordinal-1]; (fields["failure"] != "") != r.flag(rowread.NodeRowRetried) {
+			c.fault(RuleRows, f.run.key, "node %d is marked as tried again: %t, but has %v", ordinal, r.flag(rowread.NodeRowRetried), fields)
+		} else if !r.flag(rowread.NodeRowMore) && !(len(fields) == 1 && fields["failure"] != "") {
 			c.fault(RuleRows, f.run.key, "node %d is not marked as having further fields, but has %v", ordinal, fields)
 		}
 	}
@@ -300,25 +303,36 @@ func (c *checker) run(p *partition, f *flowRecord) {
 }
 
 // plain checks the mark of a run of whose record calls read little.
-func (c *checker) plain(p *partition, f *flowRecord) {
+func (c *checker) plain(f *flowRecord) {
 	if f.run.flags&rowread.RunHeadPlain == 0 {
 		return
 	}
 	if !f.open() {
 		c.fault(RuleRows, f.run.key, "is marked as plain, but is %s", f.core["public_flow_state"])
 	}
-	for _, field := range []string{"joins", "paused", "children"} {
-		if f.core[field] != "" {
-			c.fault(RuleRows, f.run.key, "is marked as plain, but %s is %q", field, f.core[field])
-		}
+	if f.core["paused"] != "" {
+		c.fault(RuleRows, f.run.key, "is marked as plain, but paused is %q", f.core["paused"])
+	}
+	if f.run.extended || f.run.replayed {
+		c.fault(RuleRows, f.run.key, "is marked as plain, but extended: %t, replayed: %t", f.run.extended, f.run.replayed)
 	}
 	special := f.core["budgets"] != "" || f.core["parent_execution_id"] != ""
 	if marked := f.run.flags&rowread.RunHeadSpecial != 0; marked != special {
 		c.fault(RuleRows, f.run.key, "is marked as one with budgets or a parent: %t, but that is %t", marked, special)
 	}
+}
+
+// marks checks those marks of a run on which its end depends.
+func (c *checker) marks(p *partition, f *flowRecord) {
+	if marked := f.run.marks&rowread.RunHeadKeyed != 0; marked != (f.core["run_key_id"] != "") {
+		c.fault(RuleRows, f.run.key, "is marked as one with a key: %t, but its key is %q", marked, f.core["run_key_id"])
+	}
+	if f.run.marks&rowread.RunHeadJudged != 0 {
+		return
+	}
 	for id := range f.members() {
 		if e := p.executions[id]; e != nil && e.terminal() && e.get("terminal_outcome") != "success" {
-			c.fault(RuleRows, f.run.key, "is marked as plain, but %s is %s", id, e.get("terminal_outcome"))
+			c.fault(RuleRows, f.run.key, "is not marked as judged, but %s is %s", id, e.get("terminal_outcome"))
 		}
 	}
 }

@@ -37,6 +37,7 @@ type runHead struct {
 	key        string
 	count      int
 	flags      int
+	marks      int
 	events     []rowread.Event // that follow from the rows
 	isLogged   bool            // the events are in the event log
 	open       int             // from the header, or else counted in the rows
@@ -77,7 +78,7 @@ func readRows(key, text, data string) (*runHead, string) {
 	}
 	stored := rowread.ReadRunHead(b)
 	h := &runHead{
-		key: key, count: stored.Count, flags: stored.Flags, open: int(stored.Open), created: stored.Created,
+		key: key, count: stored.Count, flags: stored.Flags, marks: stored.Marks, open: int(stored.Open), created: stored.Created,
 		listed: stored.Listed, closed: stored.Closed,
 		class: hex.EncodeToString([]byte(stored.Class)), watched: stored.Watched != 0,
 	}
@@ -261,9 +262,6 @@ func (p *partition) record(f *flowRecord, r *row) map[string]string {
 		if n.get("attempt_timeout") != "" {
 			core["attached"] = "timeout"
 		}
-		if n.get("delay") != "" && core["eligibility_state"] == "not_eligible_until_time" {
-			core["delay_until"] = strconv.FormatInt(f.run.created+int64(number(n.get("delay"))), 10)
-		}
 		if n.get("wait") != "" {
 			core["wait"] = "1"
 		} else {
@@ -271,6 +269,10 @@ func (p *partition) record(f *flowRecord, r *row) map[string]string {
 		}
 	}
 	maps.Copy(core, f.more()[r.ordinal])
+	rowread.SpreadFailure(core)
+	if n := f.run.definition.node(r.ordinal); n != nil && core["eligibility_state"] == "not_eligible_until_time" {
+		rowread.SpreadDelay(core, n.get("delay"), f.core["start_at"], f.run.created)
+	}
 	if r.flag(rowread.NodeRowAhead) {
 		core["admission"] = "0 0 ?"
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // RunHeadBytes is the length of a RunHead.
-const RunHeadBytes = 65
+const RunHeadBytes = 66
 
 // RunHeadForm is the value of this column.
 const RunHeadForm = 2
@@ -29,6 +29,16 @@ var RunHeadOutcome = []string{
 	"expired",
 }
 
+// Bits of the column marks of a RunHead.
+const (
+	// RunHeadJudged: a node of it has ended without success
+	RunHeadJudged = 1
+	// RunHeadChildren: a node of it has started a run
+	RunHeadChildren = 2
+	// RunHeadKeyed: it has a place under a key, which its end frees
+	RunHeadKeyed = 4
+)
+
 // Bits of the column flags of a RunHead.
 const (
 	// RunHeadExtended: nodes or edges have been added by the contract's calls
@@ -37,8 +47,8 @@ const (
 	RunHeadReplayed = 2
 	// RunHeadPurging: the run is being purged
 	RunHeadPurging = 4
-	// RunHeadPlain: the run is open, no node of it has ended but with success, and nothing has made its
-	// record one of those that calls on its nodes must read
+	// RunHeadPlain: the run is open, not paused, neither extended nor replayed, and has only the joins of
+	// its graph
 	RunHeadPlain = 8
 	// RunHeadFair: the run has a key by which it shares lanes
 	RunHeadFair = 16
@@ -78,6 +88,8 @@ type RunHead struct {
 	Deadline int64
 	// Class: id of the run's class
 	Class string
+	// Marks: further properties of the run
+	Marks int
 	// Closed: time of its entry in the list of runs that are over; 0 while it is open
 	Closed int64
 	// Flags: properties of the run
@@ -103,10 +115,11 @@ var RunHeadColumns = map[string][2]int{
 	"created":  {31, 6},
 	"deadline": {37, 6},
 	"class":    {43, 8},
-	"closed":   {51, 7},
-	"flags":    {58, 1},
-	"open":     {59, 4},
-	"events":   {63, 2},
+	"marks":    {51, 1},
+	"closed":   {52, 7},
+	"flags":    {59, 1},
+	"open":     {60, 4},
+	"events":   {64, 2},
 }
 
 // ReadRunHead reads one from the beginning of bytes that have at least its length.
@@ -125,10 +138,11 @@ func ReadRunHead(b []byte) RunHead {
 		Created:  littleEndian(b[31:37]),
 		Deadline: littleEndian(b[37:43]),
 		Class:    string(b[43:51]),
-		Closed:   littleEndian(b[51:58]),
-		Flags:    int(b[58:59][0]),
-		Open:     int64(binary.LittleEndian.Uint32(b[59:63])),
-		Events:   int(binary.LittleEndian.Uint16(b[63:65])),
+		Marks:    int(b[51:52][0]),
+		Closed:   littleEndian(b[52:59]),
+		Flags:    int(b[59:60][0]),
+		Open:     int64(binary.LittleEndian.Uint32(b[60:64])),
+		Events:   int(binary.LittleEndian.Uint16(b[64:66])),
 	}
 }
 
@@ -147,6 +161,7 @@ func (r RunHead) Append(b []byte) []byte {
 	b = appendLittleEndian(b, r.Created, 6)
 	b = appendLittleEndian(b, r.Deadline, 6)
 	b = append(b, r.Class...)
+	b = append(b, byte(r.Marks))
 	b = appendLittleEndian(b, r.Closed, 7)
 	b = append(b, byte(r.Flags))
 	b = binary.LittleEndian.AppendUint32(b, uint32(r.Open))
@@ -257,6 +272,9 @@ const (
 	NodeRowUntold = 16
 	// NodeRowAhead: it was leased for the first time before it had its places under its limits
 	NodeRowAhead = 32
+	// NodeRowRetried: an attempt of it has failed since it was created: the last failure is in the hash
+	// `more`
+	NodeRowRetried = 64
 )
 
 // NodeRow: The row of a node

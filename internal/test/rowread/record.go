@@ -51,9 +51,6 @@ func Record(ctx context.Context, client rueidis.Client, keys enginerpc.Keys, id 
 	if err != nil {
 		return nil, err
 	}
-	if delay, err := strconv.ParseInt(out["delay"], 10, 64); err == nil && row.Attempts == 0 {
-		out["delay_until"] = strconv.FormatInt(head.Created+delay, 10)
-	}
 	maps.Copy(out, row.Fields(MoreOf(more, ordinal)))
 	out["execution_id"], out["flow_id"] = string(id), string(flow)
 	out["partition_id"], out["created_at"] = strconv.Itoa(int(p.Index)), strconv.FormatInt(head.Created, 10)
@@ -61,6 +58,7 @@ func Record(ctx context.Context, client rueidis.Client, keys enginerpc.Keys, id 
 	if err != nil {
 		return nil, err
 	}
+	SpreadDelay(out, out["delay"], run["start_at"], head.Created)
 	for _, name := range []string{"namespace", "creator_identity", "budget_ids", "fair_key"} {
 		if run[name] != "" {
 			out[name] = run[name]
@@ -97,11 +95,21 @@ func Open(ctx context.Context, client rueidis.Client, keys enginerpc.Keys, p key
 	return head.Open, err
 }
 
-// SetOpen writes how many nodes of a run have not ended.
+// SetOpen writes how many nodes of a run have not ended. The run is no longer plain, so that this number counts.
 func SetOpen(ctx context.Context, client rueidis.Client, keys enginerpc.Keys, p keyspace.Partition, flow enginecore.FlowID, n int) error {
 	column := RunHeadColumns["open"]
-	text := string(binary.LittleEndian.AppendUint32(nil, uint32(n)))
-	return client.Do(ctx, client.B().Setrange().Key(keys.FlowNodes(p, flow)).Offset(int64(column[0])).Value(text).Build()).Error()
+	text, nodes := string(binary.LittleEndian.AppendUint32(nil, uint32(n))), keys.FlowNodes(p, flow)
+	at := int64(RunHeadColumns["flags"][0])
+	flags, err := client.Do(ctx, client.B().Getrange().Key(nodes).Start(at).End(at).Build()).AsBytes()
+	if err != nil || len(flags) != 1 {
+		return err
+	}
+	flags[0] &^= RunHeadPlain
+	err = client.Do(ctx, client.B().Setrange().Key(nodes).Offset(at).Value(string(flags)).Build()).Error()
+	if err != nil {
+		return err
+	}
+	return client.Do(ctx, client.B().Setrange().Key(nodes).Offset(int64(column[0])).Value(text).Build()).Error()
 }
 
 // states are the columns of the fields of a record that have numbers for values, with these values.

@@ -294,7 +294,51 @@ func (r Row) Fields(more map[string]string) map[string]string {
 	if r.Flags&NodeRowOtherAttempt == 0 && r.Lease != "" && !other && r.Attempt != "pending_retry_attempt" {
 		out["current_attempt_id"] = AttemptOf(r.Lease)
 	}
+	SpreadFailure(out)
 	return out
+}
+
+// SpreadFailure replaces the last failure of a node that is tried again, as its row stores it, by the fields that follow
+// from it.
+func SpreadFailure(core map[string]string) {
+	text, found := core["failure"]
+	if !found {
+		return
+	}
+	delete(core, "failure")
+	due, rest, _ := strings.Cut(text, " ")
+	length, rest, _ := strings.Cut(rest, " ")
+	n, _ := strconv.Atoi(length)
+	category, reason := rest[:min(n, len(rest))], rest[min(n, len(rest)):]
+	core["failure_reason"] = reason
+	if category != "" {
+		core["failure_category"] = category
+	}
+	if core["attempt_state"] == "pending_retry_attempt" {
+		core["pending_retry_reason"], core["pending_previous_attempt_index"] = reason, core["current_attempt_index"]
+	}
+	if core["blocking_reason"] == "waiting_for_retry_backoff" {
+		core["delay_until"] = due
+		core["blocking_detail"] = "retry backoff until " + due + " (attempt " + core["current_attempt_index"] + " failed: " + reason + ")"
+	}
+}
+
+// SpreadDelay adds the fields that follow from the delay of a node, "" for none, in a run that was created and started at
+// these times (Unix ms), the latter "" if it has no start of its own.
+func SpreadDelay(core map[string]string, delay, startAt string, created int64) {
+	waits := core["eligibility_state"] == "not_eligible_until_time" && core["blocking_reason"] == "waiting_for_delay"
+	if core["delay_until"] != "" || !waits && (delay == "" || core["total_attempt_count"] != "0") || delay == "" && startAt == "" {
+		return
+	}
+	at := created
+	if startAt != "" {
+		at, _ = strconv.ParseInt(startAt, 10, 64)
+	}
+	ms, _ := strconv.ParseInt(delay, 10, 64)
+	core["delay_until"] = strconv.FormatInt(at+ms, 10)
+	if waits && core["blocking_detail"] == "" {
+		core["blocking_detail"] = "delayed until " + core["delay_until"]
+	}
 }
 
 // MoreOf returns the further fields of a row, by their names, from the further fields of its run.

@@ -71,6 +71,9 @@ func (s Stored) Fields() (map[string]string, error) {
 			out[name] = strconv.FormatInt(n, 10)
 		}
 	}
+	if head.Marks&RunHeadChildren != 0 {
+		out["children"] = "1"
+	}
 	if head.Flags&RunHeadPurging != 0 {
 		out["purging"] = "1"
 	}

@@ -56,7 +56,7 @@ end
 local function write_input(c, pending, run, input)
   local flow_id = pending.flow_id
   redis.call('SET', key.flow_input(c, flow_id), input)
-  record.set(key.flow_core(c, flow_id), 'input_hash', run.input_hash)
+  record.set(key.flow_core(c, flow_id), 'input_hash', run_data.hash_text(run.input_hash))
   if mode_of(run.arrival) == 'latest' and is_set(run.fair_key) then
     record.set(key.flow_core(c, flow_id), 'fair_key', run.fair_key)
   end

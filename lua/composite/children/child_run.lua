@@ -264,7 +264,7 @@ function F.ffx_link_child(K, A)
   record.clear(core_key, 'child_outcome')
   record.set(core_key, 'child_flow_id', A.child_flow_id, 'child_number', number.text(count), 'child_try', try,
     'child_input', A.input_hash, 'child_mode', mode, 'last_mutation_at', c.now_text)
-  flow_record.set(key.flow_core(c, core.flow_id), 'children', '1')
+  record.set(key.flow_core(c, core.flow_id), 'children', '1')
   wake.flush(c)
   return reply.ok(mode, number.text(count), try, '')
 end

@@ -66,7 +66,7 @@ local function append_of_claim(c, request, base, out)
       local attempt_type = redis.call('HGET',
         key.attempt_record(c, execution_id, core.current_attempt_index or ''), 'attempt_type')
       out[#out + 1] = claim_reply.describe(c, execution_id, core, {
-        index = core.current_attempt_index, attempt_id = core.current_attempt_id, type = attempt_type or 'initial',
+        index = core.current_attempt_index, attempt_id = core.current_attempt_id, type = attempt_type or core.current_attempt_index ~= '0' and 'retry' or 'initial',
         epoch = core.current_lease_epoch, expires = core.lease_expires_at,
       }, core.current_lease_id)
     end

@@ -78,7 +78,8 @@ function F.ffx_fail(K, A)
   end
   local c = call.open(K.partition)
   local core_key = key.exec_core(c, A.execution_id)
-  local core = record.read(core_key, fence.FIELDS)
+  local r = row.of(c, A.execution_id)
+  local core = r and row_steps.held(r, c, A) or record.read(core_key, fence.FIELDS)
   if not core then return reply.err('execution_not_found') end
   if core.lifecycle_phase ~= 'active' then
     local outcome, due_at = earlier_failure(c, A, core)

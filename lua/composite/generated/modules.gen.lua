@@ -85,6 +85,7 @@ local timers = {}
 local trim = {}
 local turn = {}
 local usual_end = {}
+local usual_join = {}
 local usual_lease = {}
 local wait_control = {}
 local worker_leases = {}

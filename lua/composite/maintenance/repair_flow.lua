@@ -26,7 +26,10 @@ local function correct(c, flow_id, flow, counts)
     repair_index.note(c, 'flow_counts')
   end
   set('node_count', counts.all)
-  for _, outcome in ipairs(OUTCOMES) do set('nodes_' .. outcome, counts[outcome] or 0) end
+  for _, outcome in ipairs(OUTCOMES) do
+    set('nodes_' .. outcome, counts[outcome] or 0)
+    if counts[outcome] then flow_record.note_judged(flow_key) end
+  end
   local open = tonumber(flow.open_nodes) or 0
   if open ~= counts.open then
     graph.add_open(c, flow_id, counts.open - open)

@@ -41,7 +41,7 @@ local function read_node(values, ordinal, count)
   local name, kind, lane_id, priority, uses_flow_input, input_count, capabilities, policy, tags, start_timeout, attempt_timeout, delay, wait_for,
     policy_of_join, ups, downs, limits = unpack(values)
   ups = ups or ''
-  local special, place = capabilities .. start_timeout .. delay .. wait_for .. policy_of_join, row.place(count, ordinal)
+  local special, place = capabilities .. wait_for, row.place(count, ordinal)
   return {
     ordinal = ordinal, suffix = row.suffix(ordinal), place = place, place_text = number.text(place),
     ordinal_text = number.text(ordinal), name = given(name), kind = given(kind),
@@ -49,8 +49,9 @@ local function read_node(values, ordinal, count)
     input_count = given(input_count) or '0', capabilities = given(capabilities), policy = given(policy), tags = given(tags),
     start_timeout = given(start_timeout), attempt_timeout = given(attempt_timeout), delay = given(delay), wait = given(wait_for),
     join = given(policy_of_join), ups = ups, downs = downs or '', limits = given(limits),
-    priority_number = tonumber(priority) or 0, open = #ups / edge_list.EDGE_BYTES, plain = special == '',
-    known_to = nil, successors = nil, read_to = nil, line_started = nil, line_success = nil, passed_on = nil,
+    priority_number = tonumber(priority) or 0, open = #ups / edge_list.EDGE_BYTES, plain = special .. delay .. policy_of_join == '',
+    is_fresh = special .. delay == '', may_take = special == '',
+    known_to = nil, successors = nil, read_to = nil, join_policy = nil, line_started = nil, line_success = nil, passed_on = nil,
     started = row.started(ordinal), succeeded = row.succeeded(ordinal),
   }
 end
@@ -149,12 +150,13 @@ local MAX_LISTED = 128
 local function list_successors(g, node)
   local all = graph_store.edge_count(node.downs)
   local count = math.min(all, MAX_LISTED)
-  local successors, last = { count = count, names = {}, others = count < all }, node.ordinal
+  local successors, last = { count = count, names = {}, others = count < all, joins = nil }, node.ordinal
   for i = 1, count do
     local ordinal, kind, carries = graph_store.edge(node.downs, i)
     if not edge_list.SATISFIED_BY_SUCCESS[kind] or ordinal <= last then return false end
     last = ordinal
     successors[i], successors.names[i] = graph_store.node(g, ordinal), carries and node.name
+    if successors[i].join then successors.joins = true end
   end
   successors.last = last
   return successors
@@ -162,7 +164,7 @@ end
 
 -- Returns the successors of a node, in the order of the graph, when all of them come after it and its success satisfies all edges
 -- to them. `names` has the node's name for those that get its result, `count` is their number, and `last` the ordinal of the last
--- one, or of the node itself; `others` means that they are the first of many. Returns false when there are other edges.
+-- one, or of the node itself; `joins` means that some are joins, and `others` that they are the first of many. Returns false when there are other edges.
 function graph_store.successors(g, node)
   local successors = node.successors
   if successors == nil then
@@ -286,17 +288,19 @@ end
 -- Reports whether a node runs however its run ends.
 function graph_store.is_finally(node) return node.join ~= nil and string.sub(node.join, 1, 8) == 'finally ' end
 
--- Returns the value of a run record's field `joins` for a graph with joins.
-function graph_store.joins_text(g)
+-- Returns the value of a run record's field `joins` for the runs of a graph; nil when it has no joins, or is missing.
+function graph_store.joins_of(g)
   local text = g.joins_text
-  if not text then
-    text = '1'
-    for _, ordinal in ipairs(graph_store.joins(g)) do
-      if graph_store.is_finally(graph_store.node(g, ordinal)) then text = finally.JOINS end
+  if text == nil then
+    if not graph_store.head(g) then return nil end
+    local joins = graph_store.joins(g)
+    text = #joins > 0 and '1' or false
+    for i = 1, #joins do
+      if graph_store.is_finally(graph_store.node(g, joins[i])) then text = finally.JOINS end
     end
     g.joins_text = text
   end
-  return text
+  return text or nil
 end
 
 -- Returns the joins as a set.

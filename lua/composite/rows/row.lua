@@ -23,13 +23,16 @@
 -- @column   created   time      creation of the run
 -- @column   deadline  time      `deadline_at`; 0 is none
 -- @column   class     text(8)   id of the run's class
+-- @column   marks     flags     further properties of the run
+-- @bit      marks     judged    a node of it has ended without success
+-- @bit      marks     children  a node of it has started a run
+-- @bit      marks     keyed     it has a place under a key, which its end frees
 -- @column   closed    micros    time of its entry in the list of runs that are over; 0 while it is open
 -- @column   flags     flags     properties of the run
 -- @bit      flags     extended  nodes or edges have been added by the contract's calls
 -- @bit      flags     replayed  a node was replayed, so an edge may be resolved again
 -- @bit      flags     purging   the run is being purged
--- @bit      flags     plain     the run is open, no node of it has ended but with success, and nothing has made its record one of
---                     those that calls on its nodes must read
+-- @bit      flags     plain     the run is open, not paused, neither extended nor replayed, and has only the joins of its graph
 -- @bit      flags     fair      the run has a key by which it shares lanes
 -- @bit      flags     special   the run has budgets, or belongs to a node
 -- @bit      flags     input     the input of the run follows the rows
@@ -37,7 +40,7 @@
 -- @column   open      long      number of nodes that have not ended; not kept up to date in small plain runs
 -- @column   events    short     number of the events so far; 65535 when they are in the event log
 -- @piece    over      state outcome ended
--- @piece    pending   count listed..class closed flags open events
+-- @piece    pending   count listed..class marks closed flags open events
 -- @piece    standing  closed flags open events
 -- @piece    end       closed flags open
 -- @piece    identity  listed created deadline class
@@ -72,6 +75,7 @@
 -- @bit      flags     other_attempt  the id of its attempt does not follow from the lease, and is in `more`
 -- @bit      flags     untold    it ended when its run was over, so the nodes that depend on it were not notified
 -- @bit      flags     ahead     it was leased for the first time before it had its places under its limits
+-- @bit      flags     retried   an attempt of it has failed since it was created: the last failure is in the hash `more`
 -- @column   index     short     index of the current attempt; 65535 is none
 -- @column   total     short     attempts
 -- @column   retries   short     retries
@@ -88,6 +92,7 @@
 -- @column   lease     text(36)  lease id; 36 times `-` is none, 36 times `+` one of another length, which is in `more`
 -- @piece    waits_for phase..epoch open
 -- @piece    held      phase..told expires acquired..worker ended changed lease
+-- @piece    tried     phase owner elig why outcome attempt public flags index total retries reclaims epoch open told
 -- @piece    happened  started worker ended
 
 local HEAD_BYTES, ROW_BYTES = run_head.BYTES, node_row.BYTES
@@ -109,6 +114,8 @@ function row.is_fair(run) return run.flags % 32 >= 16 end
 function row.is_special(flags) return flags % 64 >= 32 end
 function row.has_input(flags) return flags % 128 >= 64 end
 function row.has_overlay(run) return run.flags >= 128 end
+function row.is_judged(run) return run.marks % 2 == 1 end
+function row.has_children(run) return run.marks % 4 >= 2 end
 
 -- States for which lanes count their nodes: active, and waiting for upstreams; 0 is every other one. They are listed by the phase
 -- of a row and its eligibility, with the phase times sixteen.
@@ -183,7 +190,7 @@ function row.succeeded(ordinal) return struct.pack('<H', 2 * ordinal + 1) end
 local function new_head(count, flags, created, deadline, class_id, listed, origin)
   return {
     origin = origin, watched = 0, ends = 0, told = 0, state = 1, outcome = 1, ended = 0, count = count, listed = listed, created = created,
-    deadline = deadline, class = class_id, closed = 0, flags = flags, open = count, events = 1, first = nil, noted = nil, is_new = true,
+    deadline = deadline, class = class_id, marks = 0, closed = 0, flags = flags, open = count, events = 1, first = nil, noted = nil, is_new = true,
     at = nil, prefix = nil, tag = nil, id = nil, key = nil, stem = nil, rows = nil, dirty = nil, bytes = nil,
   }
 end

@@ -5,7 +5,7 @@
 -- Number of bytes before parts of a row: its states, up to the lease epoch, end before the open edges.
 local OPEN, TOLD, EXPIRES, ACQUIRED = node_row.OPEN_AT - 1, node_row.TOLD_AT - 1, node_row.EXPIRES_AT - 1, node_row.ACQUIRED_AT - 1
 local ROW_BYTES, TIME, WAITS_FOR = node_row.BYTES, node_row.CHANGED_FORMAT, node_row.WAITS_FOR
-local CHANGED, LEASE = node_row.CHANGED_AT - 1, node_row.LEASE_AT - 1
+local CHANGED, LEASE, TRIED = node_row.CHANGED_AT - 1, node_row.LEASE_AT - 1, node_row.TRIED
 
 -- Pieces of rows: of a node that waits for upstreams, one that may run, one that runs (row_bytes.ACTIVE), and one that was leased
 -- ahead of its places under its limits (row_bytes.AHEAD). They are packed at the first call.
@@ -76,6 +76,18 @@ end
 -- Returns the first part of the row of a node that has succeeded, with a number of resolved edges, up to the start of the lease
 -- (`expires` in row.lua).
 function row_bytes.done(told) return DONE[told] or done_of(told) end
+
+-- Does the same for a node that runs again after failed attempts and has only the least fields besides, with `begin` as the first
+-- part of its row up to the resolved edges, if `attempt` names its lease epoch and its attempt, whose lease it is. Also returns the
+-- index of the attempt as text. Returns nil for another one.
+function row_bytes.done_again(begin, attempt, lease_id, told)
+  local phase, owner, elig, why, outcome, state, public, flags, index, total, retries, reclaims, epoch, open = struct.unpack(TRIED, begin)
+  if phase ~= 2 or owner ~= 2 or state ~= 3 or flags ~= node_row.LEASED + node_row.RETRIED or open > 0
+    or attempt ~= number.text(epoch) .. ' ' .. row_record.attempt_of(lease_id) then
+    return nil
+  end
+  return struct.pack(TRIED, 4, 1, elig, why, 2, 7, 7, node_row.RETRIED, index, total, retries, reclaims, epoch, 0, told) .. NO_TIME, number.text(index)
+end
 
 -- Returns the header of a run that is completed with success, from its state to the time of its entry in the list of runs that are
 -- over. `bytes`: the beginning of the run.

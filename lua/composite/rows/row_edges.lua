@@ -378,6 +378,7 @@ end
 
 function row_edges.note_replay(r)
   if row.is_replayed(r.run) then return end
+  run_rows.note_unusual(r.run)
   r.run.flags = r.run.flags + run_head.REPLAYED
   row.touch_run(r.run)
 end

@@ -58,9 +58,14 @@ local function results_of(run, ordinals, names, max_bytes)
   return inputs, true
 end
 
--- Does the same for the upstreams of a node of a plain run that is not a join.
+-- Does the same for the upstreams of a node of a plain run.
 function row_inputs.of_node(run, node, max_bytes)
-  local ordinals, names = all_feeders(run.graph, node)
+  local ordinals, names
+  if node.join then
+    ordinals, names = feeders_of(run.graph, node, 1, node.open, { run = { key = run.key, stem = run.at.tag .. ':' .. string.sub(run.id, 1, 32) }, ordinal = node.ordinal })
+  else
+    ordinals, names = all_feeders(run.graph, node)
+  end
   return results_of(run, ordinals, names, max_bytes)
 end
 
@@ -112,7 +117,7 @@ end
 
 -- Writes the result of a node, or removes it (nil).
 function row_inputs.write_result(r, _, _, text)
-  local is_first = r.total <= 1 and not row.is_replayed(r.run) and (r.total == 1 or not graph_store.of_row(r).wait)
+  local is_first = r.total <= r.retries + 1 and not row.is_replayed(r.run) and (r.total > 0 or not graph_store.of_row(r).wait)
   local is_with_data = run_data.write_result(r.run, r.ordinal, text, is_first)
   if text and not is_with_data then
     redis.call('HSET', row.results_key(r.run), r.ordinal, text)

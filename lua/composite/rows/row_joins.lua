@@ -5,12 +5,19 @@ local SATISFIED, LATE = 's', 'l'
 local LETTER = { success = SATISFIED, failed = 'f', cancelled = 'c', expired = 'x', skipped = 'k' }
 local OUTCOME = { f = 'failed', c = 'cancelled', x = 'expired', k = 'skipped' }
 
-local function states_key(r)
-  return r.run.prefix .. ':flow:' .. r.run.tag .. ':' .. r.run.id .. ':join:' .. row.execution_id(r.run, r.ordinal)
-end
+-- Returns the key of the states of a join's edges. `run` is a run or the record of a plain one, and `stem` the beginning of the ids
+-- of its executions.
+local function key_of(run, stem, suffix) return string.sub(run.key, 1, -6) .. 'join:' .. stem .. suffix end
+
+local function states_key(r) return key_of(r.run, r.run.stem, row.suffix(r.ordinal)) end
 
 local function letter_of(r, upstream)
   return redis.call('GETRANGE', states_key(r), upstream, upstream)
+end
+
+-- Records that the edge from an upstream to a join of a plain run is satisfied.
+function row_joins.note_success(run, stem, node, upstream)
+  redis.call('SETRANGE', key_of(run, stem, node.suffix), upstream.ordinal_text, SATISFIED)
 end
 
 -- Reports whether an upstream's result is an input of its join: it existed when the join was satisfied.

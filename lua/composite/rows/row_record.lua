@@ -34,33 +34,36 @@ local COMMON = {
   'lease_last_renewed_at', 'lease_renewal_deadline', 'lease_expired_at', 'lease_revoked_at', 'lease_revoke_reason',
 }
 
+-- Reads fields from `more` that the call has not read yet.
 local function read_more(r, fields)
-  local more = more_of(r)
-  if not flag(r, node_row.MORE) then
-    for _, field in ipairs(fields) do
-      if more[field] == nil then more[field] = false end
-    end
-    return more
-  end
-  local names, wanted = {}, {}
+  local more, names, wanted = more_of(r), {}, {}
   local function want(list)
-    for _, field in ipairs(list) do
+    for i = 1, #list do
+      local field = list[i]
       if more[field] == nil then
         more[field] = false
-        wanted[#wanted + 1] = field
-        names[#names + 1] = more_field(r, field)
+        wanted[#wanted + 1], names[#names + 1] = field, more_field(r, field)
       end
     end
   end
   want(fields)
-  if #names > 0 then
-    if not r.has_common then
-      r.has_common = true
-      want(COMMON)
-    end
-    for i, value in ipairs(redis.call('HMGET', row.more_key(r.run), unpack(names))) do more[wanted[i]] = value end
+  if #names == 0 then return more end
+  if not r.has_common then
+    r.has_common = true
+    want(COMMON)
   end
+  local values = redis.call('HMGET', row.more_key(r.run), unpack(names))
+  for i = 1, #values do more[wanted[i]] = values[i] end
   return more
+end
+
+-- Returns a field in `more`; nil when the row has none.
+local function more_value(r, field)
+  local more = r.more
+  local text = more and more[field]
+  if text or text == false then return text or nil end
+  if not flag(r, node_row.MORE) then return nil end
+  return read_more(r, { field })[field] or nil
 end
 
 local function write_more(r, field, text)
@@ -87,7 +90,7 @@ local ELSE = 255
 local function state_field(field, column, values)
   local numbers = {}
   for i = 1, #values do numbers[values[i]] = i end
-  READ[field] = function(r) return values[r[column]] end
+  READ[field] = function(r) return values[r[column]] or more_value(r, field) end
   WRITE[field] = function(r, text)
     local n = numbers[text]
     if n then
@@ -102,7 +105,7 @@ end
 -- Whole numbers. One that is `max` or more is in `more`.
 local function number_field(field, column, max)
   READ[field] = function(r)
-    if r[column] == max then return read_more(r, { field })[field] or number.text(max) end
+    if r[column] == max then return more_value(r, field) or number.text(max) end
     return number.text(r[column])
   end
   WRITE[field] = function(r, text)
@@ -196,10 +199,8 @@ local CHANGEABLE = { current_attempt_id = true, attached = true, replay_count = 
 local function changeable_field(field, name)
   CHANGEABLE[field] = true
   READ[field] = function(r)
-    if flag(r, node_row.MORE) or r.more then
-      local text = read_more(r, { field })[field]
-      if text then return text end
-    end
+    local text = more_value(r, field)
+    if text then return text end
     return graph_store.of_row(r)[name]
   end
   WRITE[field] = function(r, text)
@@ -215,7 +216,7 @@ changeable_field('priority', 'priority')
 changeable_field('limits', 'limits')
 CHANGEABLE.quota_policy_id = true
 function READ.quota_policy_id(r)
-  local own = (flag(r, node_row.MORE) or r.more) and read_more(r, { 'quota_policy_id' }).quota_policy_id
+  local own = more_value(r, 'quota_policy_id')
   local limits = not own and graph_store.of_row(r).limits
   return own or limits and limit_admission.quotas_of(limits)[1] or nil
 end
@@ -225,7 +226,7 @@ function WRITE.quota_policy_id(r, text) write_more(r, 'quota_policy_id', text) e
 CHANGEABLE.admission = true
 function READ.admission(r)
   if flag(r, node_row.AHEAD) then return limit_admission.FIRST_AHEAD end
-  return (flag(r, node_row.MORE) or r.more) and read_more(r, { 'admission' }).admission or nil
+  return more_value(r, 'admission')
 end
 function WRITE.admission(r, text)
   set_flag(r, node_row.AHEAD, text == limit_admission.FIRST_AHEAD)
@@ -233,19 +234,134 @@ function WRITE.admission(r, text)
   write_more(r, 'admission', text)
 end
 
--- The delay of a node counts from the start of its run. It is shown until it is over.
 run_field('start_at', 'start_at')
-CHANGEABLE.delay_until = true
-function READ.delay_until(r)
-  if flag(r, node_row.MORE) or r.more then
-    local text = read_more(r, { 'delay_until' }).delay_until
-    if text then return text end
+
+-- Defines the fields about delays and failures that follow from others.
+local function define_waits()
+  local RETRIED = node_row.RETRIED
+
+  -- The last failure of a node that is tried again is one field: the time of the next attempt, the length of the category (bytes),
+  -- the category and the reason. Fields about it follow from that field and the state of the row, until a call sets one of them.
+  local FAILURE = 'failure'
+
+  -- Returns the last failure of such a node; nil for another one.
+  local function failure_of(r)
+    if not flag(r, RETRIED) then return nil end
+    local failure = r.failure
+    if not failure then
+      local text = redis.call('HGET', row.more_key(r.run), more_field(r, FAILURE)) or ''
+      local due, length, from = string.match(text, '^(%d+) (%d+) ()')
+      if not due then error('the failure of ' .. row.execution_id(r.run, r.ordinal) .. ' is missing', 0) end
+      local last = from + tonumber(length)
+      failure = { due = due, category = last > from and string.sub(text, from, last - 1) or nil, reason = string.sub(text, last) }
+      r.failure = failure
+    end
+    return failure
   end
-  local delay = graph_store.of_row(r).delay
-  local at = delay and (tonumber(READ.start_at(r) or nil) or r.run.created) + tonumber(delay)
-  return at and at > call.time() and number.time(at) or nil
+
+  -- Records the failure of a node that is tried again at a time (ms).
+  function row_record.note_failure(r, due, category, reason)
+    local due_text = number.time(due)
+    category = category or ''
+    r.failure = { due = due_text, category = category ~= '' and category or nil, reason = reason }
+    row.write_more(r.run, more_field(r, FAILURE), due_text .. ' ' .. number.text(#category) .. ' ' .. category .. reason)
+    set_flag(r, RETRIED, true)
+  end
+
+  local FAILURE_FIELDS = {
+    'failure_reason', 'failure_category', 'pending_retry_reason', 'pending_previous_attempt_index', 'delay_until', 'blocking_detail',
+  }
+
+  -- Gives each of these fields its own place.
+  local function spread_failure(r)
+    if not flag(r, RETRIED) then return end
+    local values = {}
+    for i = 1, #FAILURE_FIELDS do values[i] = READ[FAILURE_FIELDS[i]](r) or false end
+    set_flag(r, RETRIED, false)
+    row.write_more(r.run, more_field(r, FAILURE), false)
+    for i = 1, #FAILURE_FIELDS do
+      if values[i] then write_more(r, FAILURE_FIELDS[i], values[i]) end
+    end
+  end
+
+  -- The delay of a node counts from the start of its run. It is shown until it is over. Nodes without upstreams wait for the start
+  -- of their run.
+  local DELAYED, FOR_DELAY, FOR_RETRY = 2, 3, 4
+
+  local function is_delayed(r) return r.elig == DELAYED and r.why == FOR_DELAY end
+
+  local function awaits_retry(r) return r.elig == DELAYED and r.why == FOR_RETRY and flag(r, RETRIED) end
+
+  local function delay_of(r)
+    local delay = graph_store.of_row(r).delay
+    if not delay and not is_delayed(r) then return nil end
+    local start_at = r.run.start_at or tonumber(READ.start_at(r) or nil)
+    if not start_at and not delay then return nil end
+    return (start_at or r.run.created) + (tonumber(delay) or 0)
+  end
+
+  CHANGEABLE.delay_until = true
+  function READ.delay_until(r)
+    local text = more_value(r, 'delay_until')
+    if text then return text end
+    if awaits_retry(r) then return failure_of(r).due end
+    local at = delay_of(r)
+    return at and (at > call.time() or is_delayed(r)) and number.time(at) or nil
+  end
+  function WRITE.delay_until(r, text) write_more(r, 'delay_until', text) end
+
+  -- The text about such a delay.
+  local function delay_text(r)
+    local at = is_delayed(r) and delay_of(r)
+    return at and 'delayed until ' .. number.time(at) or nil
+  end
+
+  CHANGEABLE.blocking_detail = true
+  function READ.blocking_detail(r)
+    local text = more_value(r, 'blocking_detail')
+    if text then return text end
+    if not awaits_retry(r) then return delay_text(r) end
+    local failure = failure_of(r)
+    return retry.detail(failure.due, number.text(r.index), failure.reason)
+  end
+  function WRITE.blocking_detail(r, text)
+    if text and text == delay_text(r) then text = nil end
+    write_more(r, 'blocking_detail', text)
+  end
+
+  local function failure_field(field, name)
+    CHANGEABLE[field] = true
+    READ[field] = function(r)
+      local failure = failure_of(r)
+      if failure then return failure[name] end
+      return more_value(r, field)
+    end
+    WRITE[field] = function(r, text)
+      spread_failure(r)
+      write_more(r, field, text)
+    end
+  end
+  failure_field('failure_reason', 'reason')
+  failure_field('failure_category', 'category')
+
+  local PENDING_RETRY = 5
+
+  -- These are shown until the next attempt begins.
+  local function pending_field(field, read)
+    CHANGEABLE[field] = true
+    READ[field] = function(r)
+      if flag(r, RETRIED) then return r.attempt == PENDING_RETRY and read(r) or nil end
+      return more_value(r, field)
+    end
+    WRITE[field] = function(r, text)
+      if text then spread_failure(r) end
+      write_more(r, field, text)
+    end
+  end
+  pending_field('pending_retry_reason', function(r) return failure_of(r).reason end)
+  pending_field('pending_previous_attempt_index', function(r) return number.text(r.index) end)
 end
-function WRITE.delay_until(r, text) write_more(r, 'delay_until', text) end
+define_waits()
 
 -- The key of a run by which it shares lanes is the same for all of its nodes that are not waitpoints.
 run_field('run_fair_key', 'fair_key')
@@ -258,7 +374,7 @@ function READ.current_attempt_index(r) return r.index ~= row.NO_ATTEMPT and numb
 function WRITE.current_attempt_index(r, text) r.index = tonumber(text) or row.NO_ATTEMPT end
 
 function READ.current_attempt_id(r)
-  if flag(r, node_row.OTHER_ATTEMPT) then return read_more(r, { 'current_attempt_id' }).current_attempt_id or nil end
+  if flag(r, node_row.OTHER_ATTEMPT) then return more_value(r, 'current_attempt_id') end
   if r.lease == row.NO_LEASE or r.lease == row.OTHER_LEASE or r.attempt == 5 then return nil end
   return attempt_of(r.lease)
 end
@@ -277,7 +393,7 @@ end
 
 function READ.current_lease_id(r)
   if not flag(r, node_row.LEASED) then return nil end
-  if r.lease == row.OTHER_LEASE then return read_more(r, { 'lease' }).lease or nil end
+  if r.lease == row.OTHER_LEASE then return more_value(r, 'lease') end
   return r.lease
 end
 
@@ -319,46 +435,77 @@ function WRITE.current_worker_instance_id(r, text)
   r.worker = is_set(text) and worker_registry.number(r.run, text, r.worker_id or '') or 0
 end
 
--- Reads some fields with one command, if they may be in `more`.
-local function read_ahead(r, fields)
-  local wanted = {}
+-- How the fields of a list are read, which is kept with the list, since most lists belong to one rule: the functions, and
+-- which fields may be in `more`, with COMMON.
+local function plan_of(fields)
+  local plan, seen = { wanted = {}, names = {} }, {}
+  local wanted = plan.wanted
   for i = 1, #fields do
     local field = fields[i]
-    if not READ[field] or CHANGEABLE[field] then wanted[#wanted + 1] = field end
+    plan[i] = READ[field] or false
+    if not plan[i] or CHANGEABLE[field] then wanted[#wanted + 1], seen[field] = field, true end
   end
-  if #wanted > 0 then read_more(r, wanted) end
+  for i = 1, #COMMON do
+    if not seen[COMMON[i]] then wanted[#wanted + 1] = COMMON[i] end
+  end
+  fields.plan = plan
+  return plan
+end
+
+-- Maximum ordinal of the nodes for which the names of fields are kept.
+local MAX_KEPT = 10
+
+-- Returns the names in `more` of those fields of a node.
+local function names_of(plan, r)
+  local names = plan.names[r.ordinal]
+  if not names then
+    names = {}
+    for i = 1, #plan.wanted do names[i] = more_field(r, plan.wanted[i]) end
+    if r.ordinal <= MAX_KEPT then plan.names[r.ordinal] = names end
+  end
+  return names
+end
+
+-- Reads the fields of a list with one command, if they may be in `more`.
+local function read_ahead(r, plan)
+  local wanted = plan.wanted
+  if r.more then
+    read_more(r, wanted)
+    return
+  end
+  local more, values = {}, redis.call('HMGET', row.more_key(r.run), unpack(names_of(plan, r)))
+  for i = 1, #wanted do more[wanted[i]] = values[i] end
+  r.more, r.has_common = more, true
 end
 
 -- Returns the named fields of a row, as record.read does.
 function row_record.read(r, fields)
-  if flag(r, node_row.MORE) then read_ahead(r, fields) end
-  local out, missing = {}, nil
+  local plan = fields.plan or plan_of(fields)
+  if flag(r, node_row.MORE) then read_ahead(r, plan) end
+  local out, more = {}, r.more
   for i = 1, #fields do
-    local field = fields[i]
-    local read = READ[field]
-    local value = read and read(r)
-    if value then
-      out[field] = value
-    elseif not read or r[field] == ELSE then
-      missing = missing or {}
-      missing[#missing + 1] = field
+    local field, read = fields[i], plan[i]
+    if read then
+      out[field] = read(r) or nil
+    elseif more then
+      out[field] = more[field] or nil
     end
-  end
-  if missing and (flag(r, node_row.MORE) or r.more) then
-    local more = read_more(r, missing)
-    for _, field in ipairs(missing) do out[field] = more[field] or nil end
   end
   return out
 end
 
-function row_record.values(r, ...)
-  local fields, values = { ... }, {}
-  local by_name = row_record.read(r, fields)
-  for i, field in ipairs(fields) do values[i] = by_name[field] or false end
-  return values
+function row_record.value(r, field)
+  local read = READ[field]
+  if read then return read(r) or false end
+  return more_value(r, field) or false
 end
 
-function row_record.value(r, field) return row_record.read(r, { field })[field] or false end
+function row_record.values(r, ...)
+  local fields, values = { ... }, {}
+  if flag(r, node_row.MORE) then read_ahead(r, plan_of(fields)) end
+  for i = 1, #fields do values[i] = row_record.value(r, fields[i]) end
+  return values
+end
 
 local function write_field(r, field, text)
   local write = WRITE[field]
@@ -395,10 +542,8 @@ function row_record.lane(r) return READ.lane_id(r) end
 
 -- `attached` (see lease.is_plain): a timeout comes from the graph, the rest is recorded when it occurs.
 function READ.attached(r)
-  if flag(r, node_row.MORE) or r.more then
-    local text = read_more(r, { 'attached' }).attached
-    if text then return text end
-  end
+  local text = more_value(r, 'attached')
+  if text then return text end
   return graph_store.of_row(r).attempt_timeout and lease.TIMED or nil
 end
 function WRITE.attached(r, text) write_more(r, 'attached', text) end
@@ -407,7 +552,7 @@ row_record.attached = READ.attached
 row_record.fair_key = READ.fair_key
 
 function READ.replay_count(r)
-  return (flag(r, node_row.MORE) or r.more) and read_more(r, { 'replay_count' }).replay_count or '0'
+  return more_value(r, 'replay_count') or '0'
 end
 function WRITE.replay_count(r, text) write_more(r, 'replay_count', text) end
 

@@ -1,9 +1,18 @@
 -- The steps that nearly all nodes of all runs take, on their rows: made eligible, leased for the first time, ended with success.
 
--- Returns the core of a node that was never claimed and has only the least fields; nil for another.
+-- The flags of a node that waits for another attempt, whose earlier ones have records, and that has only the least fields.
+local AGAIN = node_row.RETRIED + node_row.RECORDED
+
+local function is_again(r) return r.attempt == 5 and r.flags == AGAIN and r.phase == 1 end
+
+-- Returns the core of a node that was never claimed, or is tried again, and has only the least fields; nil for another.
 function row_steps.fresh(r)
+  if is_again(r) then
+    local node = graph_store.of_row(r)
+    return r.elig == 1 and node.is_fresh and not node.limits and row_steps.core_again(r) or nil
+  end
   if r.phase ~= 1 or r.attempt ~= 2 or r.total ~= 0 or r.elig ~= 1 and r.elig ~= 3 or r.flags ~= 0 then return nil end
-  if not graph_store.of_row(r).plain then return nil end
+  if not graph_store.of_row(r).is_fresh then return nil end
   return row_steps.core_of(r)
 end
 
@@ -16,15 +25,59 @@ function row_steps.core_of(r)
     eligibility_state = r.elig == 1 and 'eligible_now' or 'blocked_by_dependencies', lane_id = node.lane_id, flow_id = run.id,
     node = node.name, execution_kind = node.kind, input_count = node.input_count, uses_flow_input = node.uses_flow_input,
     created_at = run.created_text or row.created_text(run), priority = node.priority, attempt_timeout = node.attempt_timeout,
-    limits = node.limits,
+    limits = node.limits, start_timeout = node.start_timeout,
     fair_key = row_record.fair_key(r),
   }
+end
+
+-- Returns the core of such a node that is tried again.
+function row_steps.core_again(r)
+  local core = row_steps.core_of(r)
+  core.attempt_state, core.total_attempt_count = 'pending_retry_attempt', number.text(r.total)
+  core.retry_count, core.current_lease_epoch, core.started_at = number.text(r.retries), number.text(r.epoch), number.time(r.started)
+  return core
 end
 
 -- Marks such a node as ready to run.
 function row_steps.mark_ready(r, c)
   r.elig, r.why, r.public, r.changed = 1, 2, 1, c.now
   row.touch(r)
+end
+
+-- Delays such a node until a time (ms).
+function row_steps.delay(c, r, execution_id, at)
+  r.elig, r.why, r.public, r.changed = 2, 3, 2, c.now
+  row.touch(r)
+  redis.call('ZADD', key.lane_delayed(c, graph_store.of_row(r).lane_id), at, execution_id)
+  wake.due(c, at)
+end
+
+-- Returns the core of a node that waits for its first or next start until a time, and has only the least fields; nil for another.
+function row_steps.delayed(r)
+  if r.phase ~= 1 or r.elig ~= 2 or graph_store.of_row(r).wait then return nil end
+  if is_again(r) then return row_steps.core_again(r) end
+  return r.attempt == 2 and r.total == 0 and r.flags == 0 and row_steps.core_of(r) or nil
+end
+
+-- Has a node wait for another attempt at a time (ms), after one that has a record by now has failed: see store.lua.
+function row_steps.await_retry(r, c, category, reason, due)
+  local flags = r.flags - (row_record.flag(r, node_row.RETRIED) and node_row.RETRIED or 0)
+  if flags ~= node_row.LEASED + node_row.RECORDED or r.phase ~= 2 then return false end
+  r.phase, r.owner, r.elig, r.why, r.attempt, r.public = 1, 1, 2, 4, 5, 2
+  r.flags, r.retries, r.expires, r.worker, r.changed = r.flags - node_row.LEASED, r.retries + 1, 0, 0, c.now
+  row_record.note_failure(r, due, category, reason)
+  row.touch(r)
+  return true
+end
+
+-- Leases a node to a worker for its next attempt.
+local function start_again(c, r, execution_id, w)
+  r.phase, r.owner, r.elig, r.why, r.attempt, r.public = 2, 2, 9, 1, 3, 5
+  r.flags, r.index, r.total, r.epoch = node_row.RETRIED + node_row.LEASED, r.total, r.total + 1, r.epoch + 1
+  r.lease, r.worker = w.lease_id, worker_registry.number(r.run, w.worker_instance_id, w.worker_id, c.now)
+  r.expires, r.acquired, r.changed = c.now + w.ttl, c.now, c.now
+  row.touch(r)
+  call.enter(c, key.index_lease_expiry(c), execution_id, r.expires)
 end
 
 -- Leases a node to a worker as its first attempt. `ahead`: before it has its places under its limits.
@@ -39,8 +92,16 @@ end
 
 -- Does the same for a node whose core row_steps.fresh returned. Returns the same values as claim.start.
 function row_steps.start_fresh(c, execution_id, core, w)
-  row_steps.start(c, core.row, execution_id, w, core.leased_ahead)
-  return { epoch = '1', expires = number.time(core.row.expires), attempt_id = w.attempt_id, index = '0', type = 'initial' }
+  if core.start_timeout then call.leave(c, 'ZREM', key.ffx_start_deadlines(c), execution_id) end
+  local r = core.row
+  if r.attempt == 5 then
+    start_again(c, r, execution_id, w)
+    return {
+      epoch = number.text(r.epoch), expires = number.time(r.expires), attempt_id = w.attempt_id, index = number.text(r.index), type = 'retry',
+    }
+  end
+  row_steps.start(c, r, execution_id, w, core.leased_ahead)
+  return { epoch = '1', expires = number.time(r.expires), attempt_id = w.attempt_id, index = '0', type = 'initial' }
 end
 
 -- Returns the core of a node whose current, valid lease is the one that a completion names; nil for another.
@@ -53,7 +114,7 @@ function row_steps.held(r, c, args)
   return {
     is_held = true, managed = '1', lifecycle_phase = 'active', ownership_state = 'leased',
     current_attempt_index = number.text(r.index), lane_id = row_record.lane(r), flow_id = r.run.id, node = node.name,
-    in_row = not row_record.flag(r, node_row.RECORDED) and '1' or nil, attached = row_record.attached(r),
+    in_row = not row_record.flag(r, node_row.RECORDED) and '1' or nil, attached = row_record.attached(r), retry_count = number.text(r.retries),
   }
 end
 

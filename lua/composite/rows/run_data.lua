@@ -243,10 +243,11 @@ local function named(fields)
   for i = 1, #fields do
     if fields[i] ~= '' then out[NAMES[i]] = fields[i] end
   end
-  local hash = out.input_hash
-  if hash and #hash == 16 then out.input_hash = string.gsub(hash, '.', digit_pair) end
   return out
 end
+
+-- Returns the hash of an input as digits; a record may have it as 16 bytes.
+function run_data.hash_text(hash) return hash and #hash == 16 and string.gsub(hash, '.', digit_pair) or hash end
 
 -- Returns the fields of a record by their names, empty ones left out.
 function run_data.decode(text, flow_id) return named(run_data.decode_texts(text, 'record of run ' .. flow_id)) end

@@ -13,6 +13,7 @@ end
 
 function run_rows.note_extended(run)
   if row.is_extended(run) then return end
+  run_rows.note_unusual(run)
   run.flags = run.flags + run_head.EXTENDED
   row.touch_run(run)
 end
@@ -41,9 +42,11 @@ end
 
 -- Returns the record of a plain run, without the fields that only some of them have.
 local function plain_of(c, flow_id, packed_id, nodes_key, identity, flags, count, class, g, listed, created, created_text, deadline)
+  local joins = g.joins_text
+  if joins == nil then joins = graph_store.joins_of(g) end
   return {
     id = flow_id, at = c.at, identity = identity, packed_id = packed_id, listed = listed, flags = flags, count = count, class = class,
-    graph = g, public_flow_state = 'open',
+    graph = g, public_flow_state = 'open', joins = joins or nil, children = nil, run_key_id = nil,
     flow_kind = class.flow_kind, namespace = class.namespace, retention = class.retention, created = created,
     created_text = created_text, deadline_at = deadline > 0 and number.time(deadline) or nil, is_small = count <= row.SMALL_RUN,
     read_to = count == 1 and run_data.LAST_OF_ONE or nil, key = nodes_key, results_key = key.flow_results(c, flow_id),
@@ -69,13 +72,14 @@ local function read_further(c, flow, bytes)
   end
 end
 
-local function read_plain(c, stem, flow_id, identity, flags, count, bytes)
+local function read_plain(c, stem, flow_id, identity, flags, marks, count, bytes)
   local listed, created, deadline, class_id = struct.unpack(IDENTITY, identity)
   local class = run_class.of_call(c, class_id)
   local flow = plain_of(c, flow_id, run_entries.pack_id(flow_id), key.flow_nodes(c, flow_id), identity, flags, count, class,
     graph_store.of_call(c, class.graph), listed, created, number.time(created), deadline)
   read_further(c, flow, bytes)
-  keep(stem, flow)
+  if marks >= run_head.KEYED then flow.run_key_id = redis.call('HGET', key.flow_core(c, flow_id), 'run_key_id') or nil end
+  if flow.graph.joins_text ~= nil then keep(stem, flow) end
   return flow
 end
 
@@ -86,6 +90,7 @@ function run_rows.created(c, r, class, run, budgets, budget_ids)
     class, r.known_graph, r.listed, r.created, c.now_text, r.deadline)
   flow.fair_key = is_set(run.fair_key) and run.fair_key or nil
   flow.budgets, flow.budget_ids = budgets, is_set(budget_ids) and budget_ids or nil
+  if r.marks >= run_head.KEYED then flow.run_key_id = run.arrival.key_id end
   run_data.note_record(flow, run.record)
   keep(r.stem, flow)
 end
@@ -99,30 +104,36 @@ function run_rows.describe(flow)
 end
 
 -- Returns the record of a run that is plain; nil for another one.
-function run_rows.plain_flow(run, c, flow_id)
+local function plain_flow(run, c, flow_id)
   if not row.is_plain(run) then return nil end
   local flow = known.runs[run.stem]
   local identity = struct.pack(IDENTITY, run.listed, run.created, run.deadline, run.class)
-  if flow and flow.at == c.at and flow.identity == identity then return flow end
-  return read_plain(c, run.stem, flow_id, identity, run.flags, run.count, run.bytes)
+  if not flow or flow.at ~= c.at or flow.identity ~= identity then
+    flow = read_plain(c, run.stem, flow_id, identity, run.flags, run.marks, run.count, run.bytes)
+  end
+  flow.children = row.has_children(run) and '1' or nil
+  return flow
 end
+
+-- Does the same, but only for a run whose end depends on nothing else.
+function run_rows.plain_flow(run, c, flow_id) return not row.is_judged(run) and plain_flow(run, c, flow_id) or nil end
 
 -- Returns the record of a run with the fields that calls on its nodes need, whether it is plain or not.
 function run_rows.flow(run, c, flow_id)
-  local flow = run_rows.plain_flow(run, c, flow_id)
+  local flow = plain_flow(run, c, flow_id)
   if flow then return flow end
   local class, g = run_class.of_run(run), graph_store.of_run(run)
-  local joins = graph_store.head(g) and graph_store.has_joins(g) and graph_store.joins_text(g) or nil
+  local joins = graph_store.joins_of(g)
   flow = {
     id = flow_id, class = class, graph = g, flow_kind = class.flow_kind, public_flow_state = run_head.STATE[run.state],
     deadline_at = run.deadline > 0 and number.time(run.deadline) or nil, joins = joins, key = run.key, count = run.count, flags = run.flags,
-    bytes = run.bytes, paused = nil, children = nil, run_id = nil, trace_context = nil, record_text = nil, input_at = nil,
+    bytes = run.bytes, paused = nil, children = row.has_children(run) and '1' or nil, run_id = nil, trace_context = nil, record_text = nil, input_at = nil,
     budgets = nil, budget_ids = nil, parent_execution_id = nil, fail_fast = nil,
   }
   read_further(c, flow, run.bytes)
   if row.has_overlay(run) then
-    local further = redis.call('HMGET', row.overlay_key(run), 'joins', 'paused', 'children')
-    flow.joins, flow.paused, flow.children = further[1] or joins, further[2] or nil, further[3] or nil
+    local further = redis.call('HMGET', row.overlay_key(run), 'joins', 'paused')
+    flow.joins, flow.paused = further[1] or joins, further[2] or nil
   end
   return flow
 end
@@ -147,7 +158,7 @@ end
 -- one of a record that the interpreter knows.
 function run_rows.events_of(flow, bytes)
   if #bytes < HEAD_BYTES then return nil end
-  local _, identity, _, flags, _, events = struct.unpack(PENDING, bytes, PENDING_AT)
+  local _, identity, _, _, flags, _, events = struct.unpack(PENDING, bytes, PENDING_AT)
   return flags % (2 * PLAIN) >= PLAIN and identity == flow.identity and events
 end
 
@@ -157,14 +168,20 @@ function run_rows.find_plain(c, stem)
   local flow_id = string.sub(stem, -32) .. '0000'
   local bytes = redis.call('GETRANGE', key.flow_nodes(c, flow_id), '0', HEAD_BYTES - 1)
   if #bytes < HEAD_BYTES or string.byte(bytes) ~= run_head.FORM then return nil end
-  local count, identity, _, flags = struct.unpack(PENDING, bytes, PENDING_AT)
+  local count, identity, marks, _, flags = struct.unpack(PENDING, bytes, PENDING_AT)
   if flags % (2 * PLAIN) < PLAIN then return nil end
-  return read_plain(c, stem, flow_id, identity, flags, count)
+  return read_plain(c, stem, flow_id, identity, flags, marks, count)
 end
 
 function run_rows.note_unusual(run)
   if not row.is_plain(run) then return end
   run.flags = run.flags - run_head.PLAIN
+  row.touch_run(run)
+end
+
+function run_rows.note_judged(run)
+  if row.is_judged(run) then return end
+  run.marks = run.marks + run_head.JUDGED
   row.touch_run(run)
 end
 

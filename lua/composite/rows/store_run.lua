@@ -57,6 +57,11 @@ function WRITE.purging(run)
   if not row.is_purging(run) then run.flags = run.flags + run_head.PURGING end
 end
 
+function READ.children(run) return row.has_children(run) and '1' or nil end
+function WRITE.children(run, text)
+  if is_set(text) ~= row.has_children(run) then run.marks = run.marks + (is_set(text) and 1 or -1) * run_head.CHILDREN end
+end
+
 -- Returns the head fields of a run's graph; nil when the graph is missing.
 local function graph_head(run) return graph_store.head(graph_store.of_run(run)) end
 
@@ -90,6 +95,7 @@ local function define()
   local of_class = { 'flow_kind', 'namespace', 'graph_hash', 'retention', 'priority' }
   for i = 1, #of_class do class_field(of_class[i]) end
   for i = 1, #run_data.NAMES do record_field(run_data.NAMES[i]) end
+  function BASE.input_hash(run) return run_data.hash_text(run_data.fields(run).input_hash) end
 end
 define()
 
@@ -108,7 +114,7 @@ end
 
 function BASE.joins(run)
   local g = graph_store.of_run(run)
-  return graph_head(run) and graph_store.has_joins(g) and graph_store.joins_text(g) or nil
+  return graph_store.joins_of(g)
 end
 
 local function overlay_values(run, fields)
@@ -201,6 +207,6 @@ store_run.note_success, store_run.write_out = row_log.note_success, row_log.writ
 
 store_run.count_noted, store_run.read_noted, store_run.read_noted_of = row_log.count, row_log.read, row_log.read_node
 
-store_run.note_unusual, store_run.note_extended = run_rows.note_unusual, run_rows.note_extended
+store_run.note_unusual, store_run.note_judged, store_run.note_extended = run_rows.note_unusual, run_rows.note_judged, run_rows.note_extended
 
 store_run.add_open, store_run.result_execution = run_rows.add_open, run_rows.result_execution

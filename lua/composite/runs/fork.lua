@@ -31,8 +31,15 @@ local LEFT = { attempt_state = 'ended_success', stream_reason = 'kept', close_re
 local function finish(c, run, entry)
   local execution_id = row.execution_id(run, entry.ordinal)
   local core_key = key.exec_core(c, execution_id)
-  local core = record.read(core_key, terminal.END_FIELDS)
-  terminal.leave_phase(c, execution_id, core, LEFT)
+  local s, at = store.of(core_key)
+  local core = s.fresh(at)
+  if core then
+    if core.eligibility_state == 'eligible_now' then order.leave(c, core.lane_id, execution_id, core) end
+    if core.start_timeout then redis.call('ZREM', key.ffx_start_deadlines(c), execution_id) end
+  else
+    core = record.read(core_key, terminal.END_FIELDS)
+    terminal.leave_phase(c, execution_id, core, LEFT)
+  end
   if entry.result then
     call.list_in(c, 'completed')[execution_id] = entry.result
     results.write(c, execution_id, entry.result)

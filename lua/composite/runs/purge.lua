@@ -84,7 +84,8 @@ end
 
 -- Removes attempts from the last to the first; the record keeps how many are left.
 local function remove_attempts(c, work, id, core_key, core)
-  local count = not core.in_row and tonumber(core.total_attempt_count) or 0
+  local in_row = core.in_row and 1 or 0
+  local count = math.max(0, (tonumber(core.total_attempt_count) or 0) - in_row)
   local names = {}
   while count > 0 and #names < work.left do
     count = count - 1
@@ -95,7 +96,7 @@ local function remove_attempts(c, work, id, core_key, core)
     end
   end
   remove(work, names)
-  if count > 0 then record.set(core_key, 'total_attempt_count', number.text(count)) end
+  if count > 0 then record.set(core_key, 'total_attempt_count', number.text(count + in_row)) end
   return count == 0
 end
 

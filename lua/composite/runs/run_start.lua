@@ -7,13 +7,12 @@ function run_start.at(flow) return number.finite(flow.start_at) end
 -- nil.
 function run_start.hold(c, run, ordinal, at, delay)
   local execution_id = row.execution_id(run, ordinal)
-  local core_key = key.exec_core(c, execution_id)
   at = at + (tonumber(delay) or 0)
   if at > c.now then
-    row_record.set(row.at(run, ordinal), 'delay_until', number.text(at))
-  else
-    record.clear(core_key, 'delay_until')
+    row_steps.delay(c, row.at(run, ordinal), execution_id, at)
+    return
   end
+  local core_key = key.exec_core(c, execution_id)
   dependency.ready(c, execution_id, core_key, record.read(core_key, dependency.CHILD_FIELDS))
 end
 

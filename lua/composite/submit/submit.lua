@@ -102,7 +102,7 @@ local function outcome_of(flow, class, run)
   if flow.purging then return { 'flow_purging', '', '', '' } end
   -- The run receives a signal regardless of its input, or other calls have changed its input.
   if run.signal or run.arrival and run.arrival.quiet > 0 then return { 'ALREADY_SATISFIED', '', '', '' } end
-  local graph_hash, input_hash = class.graph_hash, run_data.decode(run.record, run.flow_id).input_hash
+  local graph_hash, input_hash = class.graph_hash, run_data.hash_text(run_data.decode(run.record, run.flow_id).input_hash)
   if flow.graph_hash ~= graph_hash then
     local what = flow.input_hash == input_hash and 'graph' or 'graph and input'
     return { 'flow_id_conflict', what, flow.graph_hash or '', graph_hash }
@@ -174,8 +174,7 @@ end
 
 -- Creates a run that is already in the lists, and gathers its roots in a batch.
 local function create_run(c, batch, A, n, run, g)
-  -- The start may move, and the deadline with it; and the end of a run with a key frees its place.
-  local flags = (g.has_joins or n.start_at or run.signal or n.arrival or n.fork) and 0 or run_head.PLAIN
+  local flags = run_head.PLAIN
   if is_set(run.fair_key) then flags = flags + run_head.FAIR end
   if run.budgets or g.head.budgets or run.parent then flags = flags + run_head.SPECIAL end
   if run.has_input then flags = flags + run_head.INPUT end
@@ -184,6 +183,10 @@ local function create_run(c, batch, A, n, run, g)
   local r = row.create(c, run.flow_id, g.head.nodes, n.class.id, graph_store.initial_rows(g), key.ffx_graph_rows(c, n.class.graph), flags,
     n.deadline_at or 0, run.listed, g.head.nodes == 1 and run.data or '', n.origin)
   r.known_graph, r.start_at = g, n.start_at
+  if n.arrival and n.arrival.at_once > 0 then
+    r.marks = run_head.KEYED
+    row.touch_run(r)
+  end
   if further then redis.call('HSET', key.flow_core(c, run.flow_id), unpack(further)) end
   if r.count > 1 then lane_counts.created(c, r, g) end
   run_record.created(c, run, n)

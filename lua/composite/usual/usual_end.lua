@@ -1,6 +1,6 @@
--- Ends a node in the usual case, in few steps: its first attempt has only run, and its success only lets other nodes of its run
--- start. All other cases use the general functions, with the same effect. It works on the bytes of the rows, and writes them at
--- once, so it does not handle runs that the call has loaded.
+-- Ends a node in the usual case, in few steps: an attempt has only run, the first one or one after failures, and its success only
+-- lets other nodes of its run start, or counts at their joins. All other cases use the general functions, with the same effect. It
+-- works on the bytes of the rows, and writes them at once, so it does not handle runs that the call has loaded.
 
 local known, held, ORDINAL_OF = run_rows.known, call.held, row.ORDINAL_OF
 local HEAD_BYTES, ROW_BYTES, PLAIN, TWICE_PLAIN = run_head.BYTES, node_row.BYTES, run_head.PLAIN, 2 * run_head.PLAIN
@@ -32,7 +32,7 @@ end
 
 -- Reads the successors of a node. Reports whether all of them are of the usual case. `bytes` are the bytes of the run's rows that
 -- have been read, and begin after `from`.
-local function read_children(run, bytes, from, successors)
+local function read_children(run, bytes, from, successors, stem)
   for i = 1, successors.count do
     local child = successors[i]
     local at = child.place - from
@@ -40,7 +40,11 @@ local function read_children(run, bytes, from, successors)
       bytes, from, at = read_from(run, successors, i), child.place, 0
     end
     local open = row_bytes.open_edges(bytes, at)
-    if not open or open < 1 or open == 1 and not child.plain then return false end
+    if not open or open < 1 then return false end
+    if not child.plain then
+      open = usual_join.open_to(run, stem, successors, child, open)
+      if not open then return false end
+    end
     child_bytes[i], child_at[i], child_open[i] = bytes, at, open
   end
   return true
@@ -62,14 +66,18 @@ end
 
 -- Enters a node that no longer waits for upstreams in its lane. Returns its row.
 local function enter_lane(x, here, run, execution_id, node)
-  local core = { created_at = run.created_text, priority = node.priority, managed = '1', fair_key = run.fair_key or '' }
+  local core = {
+    created_at = run.created_text, priority = node.priority, managed = '1', fair_key = run.fair_key or '', start_timeout = node.start_timeout,
+  }
   order.enter(here.c, node.lane_id, execution_id, core)
+  if node.join then x.looked, x.waiting = false, turn.MANY end -- it waits in the lane of the worker, too
   order.announce(here.c, execution_id, core, node.lane_id)
   return row_bytes.ready(x.now)
 end
 
 -- Returns the row of a node's i-th successor with the edge between them resolved, and its event in two parts: as a line of the event
--- log, or as the course of the run contains it. A node that no longer waits is leased to the worker, or enters its lane.
+-- log, or as the course of the run contains it. A node that no longer waits is leased to the worker, or enters
+-- its lane, as a join always does.
 local function resolve_edge(x, here, run, successors, i, stem, result)
   local open = child_open[i]
   if open > 1 then return row_bytes.waiting(child_bytes[i], child_at[i], open - 1), '', '' end
@@ -168,7 +176,8 @@ local function write_one(x, here, run, node, successors, bytes, flags, open, don
   if not (run.is_small and run_data.add_result(run, node.ordinal, result)) then
     redis.call('HSET', run.results_key, node.ordinal_text, result)
   end
-  local count = successors.count
+  local count, joins = successors.count, successors.joins
+  if joins then usual_join.count_all(here.c, run, stem, node, successors, child_open) end
   if count == 1 then
     local child, event, by = resolve_edge(x, here, run, successors, 1, stem, result)
     log = log .. event .. by
@@ -185,6 +194,7 @@ local function write_one(x, here, run, node, successors, bytes, flags, open, don
   else
     write_other(x, here, run, bytes, flags, open, events, log, node, done)
   end
+  if joins and count == 1 and child_open[1] == 1 then usual_join.follow(x, here.c, run, successors[1]) end
   return log
 end
 
@@ -207,8 +217,8 @@ local function pass_on(x, here, run, node, bytes, done, since, lease_id, stem, r
   row_log.write_small(run, bytes, events, noted, node, rows)
 end
 
--- Commits the result of a node if its end is of the usual kind. Returns the outcome; false for another end.
-function usual_end.commit(x, execution_id, lease_id, result)
+-- Commits the result of a node if its end is of the usual kind. `attempt`: see ffx_work. Returns the outcome; false for another end.
+function usual_end.commit(x, execution_id, lease_id, attempt, result)
   local stem = string.sub(execution_id, 1, -5)
   local run = known.runs[stem]
   local here = run and x.by_place[run.at] or turn.enter(x, execution_id)
@@ -223,7 +233,7 @@ function usual_end.commit(x, execution_id, lease_id, result)
   if not node then return false end
   local bytes = redis.call('GETRANGE', run.key, '0', run.read_to or node.read_to or run_rows.last_to_read(run, node))
   if #bytes < HEAD_BYTES then return false end
-  local _, identity, _, flags, open, events = struct.unpack(PENDING, bytes, PENDING_AT)
+  local _, identity, marks, _, flags, open, events = struct.unpack(PENDING, bytes, PENDING_AT)
   if flags % TWICE_PLAIN < PLAIN or identity ~= run.identity then return false end
   local successors = node.successors
   if successors == nil then successors = graph_store.successors(run.graph, node) end
@@ -234,11 +244,18 @@ function usual_end.commit(x, execution_id, lease_id, result)
     if #rows < ROW_BYTES then return false end
   end
   local begin, ends, since, _, _, held_by = struct.unpack(HELD, rows, at + 1)
-  if held_by ~= lease_id or ends <= x.c.now or begin ~= row_bytes.ACTIVE and begin ~= row_bytes.AHEAD then return false end
-  local count = successors.count
-  if count > x.budget or count > 0 and not read_children(run, rows, node.place - at, successors) then return false end
+  if held_by ~= lease_id or ends <= x.c.now then return false end
+  local count, again, index = successors.count, nil, nil
+  if begin ~= row_bytes.ACTIVE and begin ~= row_bytes.AHEAD then
+    again, index = row_bytes.done_again(begin, attempt, lease_id, count)
+    if not again or events ~= LOGGED then return false end
+  elseif attempt ~= '' then
+    return false
+  end
+  if count > x.budget or count > 0 and not read_children(run, rows, node.place - at, successors, stem) then return false end
   -- When a node that ends has successors, other nodes are open.
   if run.is_small then open = count == 0 and count_open(run, bytes) or nil end
+  if open == 1 and marks % 2 == run_head.JUDGED then return false end
   if run.fail_fast and open and item_results.add(run, run.results_key, result, open - 1) then return false end
   local left_count = here.left_count + 1
   here.left[left_count], here.left_count = execution_id, left_count
@@ -248,10 +265,13 @@ function usual_end.commit(x, execution_id, lease_id, result)
   else
     turn.count(here, run, node, -1, 0)
   end
-  local done, log = row_bytes.done(count), node.succeeded
+  local done, log = again or row_bytes.done(count), node.succeeded
   run.logged = events == LOGGED
-  if run.logged then log = node.line_success or usual_lease.line_of(node, 'success', 'line_success') end
-  if count == 1 and run.is_small and not run.logged and child_open[1] == 1 and successors.last == ordinal + 1 then
+  if run.logged then
+    log = again and '\n' .. encode.logged('success', node.name, index, '') or node.line_success
+      or usual_lease.line_of(node, 'success', 'line_success')
+  end
+  if count == 1 and run.is_small and not run.logged and child_open[1] == 1 and successors.last == ordinal + 1 and not successors.joins then
     x.budget = x.budget - 1
     pass_on(x, here, run, node, bytes, done, since, lease_id, stem, result, events)
   elseif run.count == 1 then

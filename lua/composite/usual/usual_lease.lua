@@ -63,7 +63,7 @@ end
 -- is to enter its lane.
 function usual_lease.may_hand_on(x, here, run, node)
   local taken = #x.leased + #x
-  if taken >= x.room or node.lane_id ~= x.lane then return false end
+  if taken >= x.room or node.lane_id ~= x.lane or node.join then return false end
   if node.known_to ~= x.kinds and not is_known(x, node) then return false end
   if not x.looked then look(x) end
   local urgent, limits = x.urgent, node.limits
@@ -108,7 +108,7 @@ function usual_lease.take(x, execution_id)
   if not run or not run.is_small or held.rows and row.is_loaded(run.id) then return false end
   local ordinal = row.ORDINAL_OF[string.sub(execution_id, -4)] or row.ordinal(execution_id)
   local node = run.graph.nodes[ordinal] or graph_store.find_node(run.graph, ordinal)
-  if not node or not node.plain or node.lane_id ~= x.lane or node.known_to ~= x.kinds and not is_known(x, node) then return false end
+  if not node or not node.may_take or node.lane_id ~= x.lane or node.known_to ~= x.kinds and not is_known(x, node) then return false end
   local bytes = redis.call('GETRANGE', run.key, '0', run.read_to or node.read_to or run_rows.last_to_read(run, node))
   local c, limits = here.c, node.limits
   local events = run_rows.events_of(run, bytes)
@@ -116,6 +116,7 @@ function usual_lease.take(x, execution_id)
     or limits and not limit_admission.take_room(x.request, limits) then
     return false
   end
+  if node.start_timeout then call.leave(c, 'ZREM', key.ffx_start_deadlines(c), execution_id) end
   local lease_id, n = begin_lease(x, here, execution_id, node)
   local inputs, complete = inputs_of(c, run, node)
   x.leased[n] = row_claimed.describe(c, run, execution_id, lease_id, x.expires_text,

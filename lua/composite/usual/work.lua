@@ -23,7 +23,7 @@ local function commit_all(x, args, count)
   local outcomes, at = { nil, nil, nil, nil }, COMPLETIONS_AT + 1
   for i = 1, count do
     local execution_id, lease_id, attempt, result = args[at], args[at + 1], args[at + 2], args[at + 3]
-    outcomes[i] = attempt == '' and usual_end.commit(x, execution_id, lease_id, result)
+    outcomes[i] = usual_end.commit(x, execution_id, lease_id, attempt, result)
       or commit_other(x, execution_id, lease_id, attempt, result)
     at = at + PER_COMPLETION
   end
