@@ -4,6 +4,7 @@ import (
 	"crypto/sha1" // UUIDv5 is defined by it
 	"encoding/binary"
 	"encoding/hex"
+	"strconv"
 
 	"github.com/google/uuid"
 
@@ -82,7 +83,9 @@ func flowUUID[T ~string | ~[]byte](namespace Namespace, flowName string, runID T
 func NodeExecutionID(p Partition, flow enginecore.FlowID, ordinal int) enginecore.ExecutionID {
 	text := append(p.appendTag(make([]byte, 0, 64)), ':')
 	text = append(text, flow[:min(len(flow), flowPrefix)]...)
-	return enginecore.ExecutionID(hex.AppendEncode(text, []byte{byte(ordinal >> 8), byte(ordinal)}))
+	digits := strconv.AppendInt(make([]byte, 0, 8), int64(ordinal), 16)
+	text = append(text, "0000"[min(len(digits), 4):]...)
+	return enginecore.ExecutionID(append(text, digits...))
 }
 
 // PackFlowID returns the id of a flow that is submitted whole as lists of runs contain it: its bytes but the last two,
