@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "389-52af86d810994c2b"
+const build = "390-8c12124bc514769e"
