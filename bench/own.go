@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"runtime"
+	"runtime/metrics"
 	"runtime/pprof"
 	"time"
 )
@@ -13,14 +14,28 @@ type own struct {
 	cpu     time.Duration
 	objects uint64 // allocated on the heap
 	bytes   uint64
+	// switches is how often goroutines have begun to run, about: the runtime counts every eighth time.
+	switches uint64
 }
+
+// latencies is the metric of the runtime that has a value for every eighth time that a goroutine begins to run.
+const (
+	latencies = "/sched/latencies:seconds"
+	counted   = 8
+)
 
 // ownUse returns the use of resources by this process until now. Concurrent work of other goroutines may or may not be
 // counted.
 func ownUse() own {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return own{cpu: processCPU(), objects: m.Mallocs, bytes: m.TotalAlloc}
+	sample := []metrics.Sample{{Name: latencies}}
+	metrics.Read(sample)
+	switches := uint64(0)
+	for _, n := range sample[0].Value.Float64Histogram().Counts {
+		switches += n * counted
+	}
+	return own{cpu: processCPU(), objects: m.Mallocs, bytes: m.TotalAlloc, switches: switches}
 }
 
 // perNode returns the resources used since before, per executed node.
@@ -29,6 +44,7 @@ func (o own) perNode(before own, nodes float64) []figure {
 		{"own CPU per node", "µs", float64((o.cpu - before.cpu).Microseconds()) / nodes},
 		{"own allocations per node", "", float64(o.objects-before.objects) / nodes},
 		{"own memory per node", "bytes", float64(o.bytes-before.bytes) / nodes},
+		{"own switches per node", "", float64(o.switches-before.switches) / nodes},
 	}
 }
 

@@ -4,7 +4,7 @@ import (
 	"crypto/sha1" // UUIDv5 is defined by it
 	"encoding/binary"
 	"encoding/hex"
-	"fmt"
+	"strconv"
 
 	"github.com/google/uuid"
 
@@ -83,7 +83,9 @@ func flowUUID[T ~string | ~[]byte](namespace Namespace, flowName string, runID T
 func NodeExecutionID(p Partition, flow enginecore.FlowID, ordinal int) enginecore.ExecutionID {
 	text := append(p.appendTag(make([]byte, 0, 64)), ':')
 	text = append(text, flow[:min(len(flow), flowPrefix)]...)
-	return enginecore.ExecutionID(fmt.Appendf(text, "%04x", ordinal))
+	digits := strconv.AppendInt(make([]byte, 0, 8), int64(ordinal), 16)
+	text = append(text, "0000"[min(len(digits), 4):]...)
+	return enginecore.ExecutionID(append(text, digits...))
 }
 
 // flowPrefix is how many characters the executions of a flow have in common with its id.

@@ -235,8 +235,8 @@ func (t *Task) Input(ctx context.Context, plan submit.NodePlan) ([]byte, error) 
 		return t.Claimed.Payload, nil
 	}
 	input := plan.Input
-	if input.Kind == flowgraph.ExprInput {
-		return t.Claimed.FlowInput, nil
+	if value, found := t.claimedInput(input); found {
+		return value, nil
 	}
 	results := make(map[string][]byte, len(t.Claimed.Inputs))
 	for _, in := range t.Claimed.Inputs {
@@ -258,6 +258,21 @@ func (t *Task) Input(ctx context.Context, plan submit.NodePlan) ([]byte, error) 
 		value = bytes.Clone(value) // the plan is shared
 	}
 	return value, nil
+}
+
+// claimedInput returns an input that is one value of the claim, as most are.
+func (t *Task) claimedInput(input *flowgraph.Expr) (value []byte, found bool) {
+	switch input.Kind {
+	case flowgraph.ExprInput:
+		return t.Claimed.FlowInput, true
+	case flowgraph.ExprNode:
+		for i := range t.Claimed.Inputs {
+			if in := &t.Claimed.Inputs[i]; in.Name == input.Node {
+				return in.Result, true
+			}
+		}
+	}
+	return nil, false
 }
 
 // readInputs adds to results those that were too many or too large for the reply of the claim.
