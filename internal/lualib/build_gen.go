@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "391-dae2670761680c03"
+const build = "392-c5572574308cdbd0"

@@ -51,8 +51,8 @@ type StartKey struct {
 // StartKeyOf returns the key of a plan: plans with equal keys may share a call.
 func StartKeyOf(plan *RunPlan) StartKey {
 	return StartKey{
-		partition: plan.Partition, compiled: plan.Compiled, namespace: plan.namespace, retention: plan.Retention, startAt: plan.StartAt,
-		deadline: plan.Deadline,
+		partition: plan.Partition, compiled: plan.Compiled, namespace: plan.namespace, retention: plan.Retention,
+		startAt: plan.StartAt, deadline: plan.Deadline,
 	}
 }
 
@@ -207,7 +207,8 @@ func (s *starter) sendUsual(ctx context.Context, key StartKey, plans []*RunPlan)
 // UsualCall returns the call that starts several runs of the usual case with a key in common.
 func UsualCall(key StartKey, plans []*RunPlan) enginerpc.StartCall {
 	call := enginerpc.StartCall{
-		Partition: plans[0].Partition, Class: key.class(), Deadline: key.deadline, Runs: make([]enginerpc.StartRun, len(plans)),
+		Partition: plans[0].Partition, Class: key.class(), Deadline: key.deadline,
+		Runs: make([]enginerpc.StartRun, len(plans)),
 	}
 	for _, tag := range key.compiled.tags {
 		call.Tags = append(call.Tags, enginerpc.StartTag(tag))
@@ -219,7 +220,8 @@ func UsualCall(key StartKey, plans []*RunPlan) enginerpc.StartCall {
 		}
 		if plan.OwnTags {
 			for _, tag := range plan.Tags {
-				call.OwnTags = append(call.OwnTags, enginerpc.StartOwnTag{Run: int64(i + 1), Name: tag.Name, Value: tag.Value})
+				own := enginerpc.StartOwnTag{Run: int64(i + 1), Name: tag.Name, Value: tag.Value}
+				call.OwnTags = append(call.OwnTags, own)
 			}
 		}
 	}
@@ -255,8 +257,8 @@ func (s *starter) submitRest(ctx context.Context, plans []*RunPlan, outcomes str
 	_ = group.Wait() // the results have the errors
 }
 
-// submitAll starts runs of one partition with one call of ffx_submit, and stores their graph first if the partition does
-// not have it.
+// submitAll starts runs of one partition with one call of ffx_submit, and stores their graph first if the partition
+// does not have it.
 func (s *starter) submitAll(ctx context.Context, key StartKey, plans []*RunPlan) []startResult {
 	call := StartCall(key, plans)
 	if s.ends != nil {

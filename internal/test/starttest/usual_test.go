@@ -40,11 +40,14 @@ type oneWay struct {
 func newWay(t *testing.T) *oneWay {
 	t.Helper()
 	w := &oneWay{t: t, ctx: t.Context(), now: time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)}
-	shared, err := embedded.Open(w.ctx, embedded.Options{Library: lualib.Source(), Clock: func() time.Time { return w.now }})
+	shared, err := embedded.Open(w.ctx, embedded.Options{
+		Library: lualib.Source(), Clock: func() time.Time { return w.now },
+	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, shared.Close()) })
 	e, err := runtime.Open(w.ctx, "embedded:", runtime.OpenConfig{
-		AllowVolatile: true, Logger: slog.New(slog.DiscardHandler), Partitions: 4, Internal: enginelink.HandleOf(&enginelink.Link{Shared: shared}),
+		AllowVolatile: true, Logger: slog.New(slog.DiscardHandler), Partitions: 4,
+		Internal: enginelink.HandleOf(&enginelink.Link{Shared: shared}),
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
@@ -67,7 +70,8 @@ func (w *oneWay) dump() map[string]string {
 		kind, err := client.Do(w.ctx, b.Type().Key(key).Build()).ToString()
 		require.NoError(w.t, err)
 		read := map[string]rueidis.Completed{
-			"string": b.Get().Key(key).Build(), "hash": b.Hgetall().Key(key).Build(), "list": b.Lrange().Key(key).Start(0).Stop(-1).Build(),
+			"string": b.Get().Key(key).Build(), "hash": b.Hgetall().Key(key).Build(),
+			"list": b.Lrange().Key(key).Start(0).Stop(-1).Build(),
 			"set": b.Smembers().Key(key).Build(), "zset": b.Zrange().Key(key).Min("0").Max("-1").Withscores().Build(),
 		}
 		command, found := read[kind]
@@ -98,7 +102,8 @@ func claimOf(lane string, n, count int) enginerpc.ClaimRequest {
 		return enginerpc.ClaimRequest{}
 	}
 	return enginerpc.ClaimRequest{
-		LaneID: "default", WorkerID: "w", WorkerInstanceID: "w-1", ClaimID: uuid.NewSHA1(uuid.NameSpaceOID, fmt.Append(nil, lane, n)).String(),
+		LaneID: "default", WorkerID: "w", WorkerInstanceID: "w-1",
+		ClaimID: uuid.NewSHA1(uuid.NameSpaceOID, fmt.Append(nil, lane, n)).String(),
 		Count: int64(count), LeaseTTL: time.Minute, Kinds: enginerpc.KindSet([]string{"one"}),
 	}
 }

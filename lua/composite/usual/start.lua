@@ -25,7 +25,9 @@ local function read_own_tags(s, args, at, count)
   for i = 1, count do
     local from = at + (i - 1) * PER_OWN_TAG
     local run = number.finite(args[from + 1])
-    if not run or not s.records[run] then return reply.err('invalid_input', 'a tag must name a run by its place, got: ' .. args[from + 1]) end
+    if not run or not s.records[run] then
+      return reply.err('invalid_input', 'a tag must name a run by its place, got: ' .. args[from + 1])
+    end
     s.own_tags = s.own_tags or {}
     local tags = call.list_in(s.own_tags, run)
     tags[#tags + 1] = args[from + 2]

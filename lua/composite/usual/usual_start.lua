@@ -8,7 +8,8 @@ local MAX_BYTES, COUNTED_ACTIVE = run_data.MAX_BYTES, row.COUNTED_ACTIVE
 -- Creates the data of a call that starts `count` runs of a class. Lists have an element for each run.
 function usual_start.new(class, origin, count)
   return {
-    class = class, origin = origin, count = count, x = nil, deadline_at = nil, tags = nil, own_tags = nil, shared = nil, first_bytes = nil, has_keys = false, may_lease = false,
+    class = class, origin = origin, count = count, x = nil, deadline_at = nil, tags = nil, own_tags = nil, shared = nil, first_bytes = nil,
+    has_keys = false, may_lease = false,
     roots = call.short_list(), packed = call.short_list(), records = call.short_list(), inputs = call.short_list(),
     fair_keys = call.short_list(), ids = call.short_list(), keys = call.short_list(), groups = call.short_list(),
     lane = nil, entrants = nil, entered = 0, texts = call.short_list(), text_count = 0, bytes = 0,
