@@ -72,7 +72,7 @@ func (w *oneWay) dump() map[string]string {
 		read := map[string]rueidis.Completed{
 			"string": b.Get().Key(key).Build(), "hash": b.Hgetall().Key(key).Build(),
 			"list": b.Lrange().Key(key).Start(0).Stop(-1).Build(),
-			"set": b.Smembers().Key(key).Build(), "zset": b.Zrange().Key(key).Min("0").Max("-1").Withscores().Build(),
+			"set":  b.Smembers().Key(key).Build(), "zset": b.Zrange().Key(key).Min("0").Max("-1").Withscores().Build(),
 		}
 		command, found := read[kind]
 		if !found {
@@ -104,7 +104,7 @@ func claimOf(lane string, n, count int) enginerpc.ClaimRequest {
 	return enginerpc.ClaimRequest{
 		LaneID: "default", WorkerID: "w", WorkerInstanceID: "w-1",
 		ClaimID: uuid.NewSHA1(uuid.NameSpaceOID, fmt.Append(nil, lane, n)).String(),
-		Count: int64(count), LeaseTTL: time.Minute, Kinds: enginerpc.KindSet([]string{"one"}),
+		Count:   int64(count), LeaseTTL: time.Minute, Kinds: enginerpc.KindSet([]string{"one"}),
 	}
 }
 
