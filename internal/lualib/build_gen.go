@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "390-8c12124bc514769e"
+const build = "391-1fa04c64fe990f95"
