@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "388-a0b63fa0439bdd4f"
+const build = "390-758691486256ec80"
