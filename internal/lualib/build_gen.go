@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "390-758691486256ec80"
+const build = "391-dae2670761680c03"

@@ -68,6 +68,8 @@ local function write_end(c, core_key, core, t)
   if store.row(core_key) then
     for _, field in ipairs(LEFT_BESIDE_ROWS) do blank[#blank + 1] = field end
   end
+  -- First, as most rows have no further fields before the next step.
+  record.unset(core_key, core.managed, blank)
   record.set(core_key,
     'lifecycle_phase', 'terminal',
     'ownership_state', 'unowned',
@@ -80,7 +82,6 @@ local function write_end(c, core_key, core, t)
     'last_transition_at', c.now_text,
     'last_mutation_at', c.now_text,
     unpack(record.with_blanks(core.managed, t.values or {}, blank)))
-  record.unset(core_key, core.managed, blank)
 end
 
 -- @hook Runs when a member of a flow that is not managed has ended: its outgoing edges have to be resolved.

@@ -3,10 +3,17 @@
 local HMAC_BLOCK = 64
 local MAC_LENGTH = 40
 
+-- The bytes by their digits; nil before the first use.
+local bytes_of
+
 -- Returns the bytes of a text of hex digits, or nil.
 local function from_hex(hex)
   if #hex % 2 ~= 0 or string.find(hex, '[^0-9a-fA-F]') then return nil end
-  return (string.gsub(hex, '%x%x', function(pair) return string.char(tonumber(pair, 16)) end))
+  if not bytes_of then
+    bytes_of = {}
+    for byte = 0, 255 do bytes_of[string.format('%02x', byte)] = string.char(byte) end
+  end
+  return (string.gsub(string.lower(hex), '%x%x', bytes_of))
 end
 
 local function sha1(text)
@@ -19,10 +26,16 @@ local function xor_pad(secret, byte)
   return table.concat(out)
 end
 
+-- The last secret, and its pads.
+local last_secret, outer_pad, inner_pad
+
 -- Returns the HMAC-SHA1 as 40 hex digits.
 local function hmac(secret, text)
-  if #secret > HMAC_BLOCK then secret = sha1(secret) end
-  return redis.sha1hex(xor_pad(secret, 0x5c) .. sha1(xor_pad(secret, 0x36) .. text))
+  if secret ~= last_secret then
+    local block = #secret > HMAC_BLOCK and sha1(secret) or secret
+    last_secret, outer_pad, inner_pad = secret, xor_pad(block, 0x5c), xor_pad(block, 0x36)
+  end
+  return redis.sha1hex(outer_pad .. sha1(inner_pad .. text))
 end
 
 -- Compares two texts in a time that does not depend on the place of their first difference.

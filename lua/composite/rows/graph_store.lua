@@ -147,10 +147,23 @@ function graph_store.edge_count(list) return #list / edge_list.EDGE_BYTES end
 -- Maximum number of a node's successors that are listed: as many as one completion resolves edges to.
 local MAX_LISTED = 128
 
+-- Returns the same list without the joins.
+local function without_joins(successors, node)
+  local rest = { count = 0, names = {}, others = successors.others, joins = nil, last = node.ordinal }
+  for i = 1, successors.count do
+    local child = successors[i]
+    if not child.join then
+      local n = rest.count + 1
+      rest[n], rest.names[n], rest.count, rest.last = child, successors.names[i], n, child.ordinal
+    end
+  end
+  return rest
+end
+
 local function list_successors(g, node)
   local all = graph_store.edge_count(node.downs)
   local count = math.min(all, MAX_LISTED)
-  local successors, last = { count = count, names = {}, others = count < all, joins = nil }, node.ordinal
+  local successors, last = { count = count, names = {}, others = count < all, joins = nil, rest = nil }, node.ordinal
   for i = 1, count do
     local ordinal, kind, carries = graph_store.edge(node.downs, i)
     if not edge_list.SATISFIED_BY_SUCCESS[kind] or ordinal <= last then return false end
@@ -159,12 +172,14 @@ local function list_successors(g, node)
     if successors[i].join then successors.joins = true end
   end
   successors.last = last
+  if successors.joins then successors.rest = without_joins(successors, node) end
   return successors
 end
 
 -- Returns the successors of a node, in the order of the graph, when all of them come after it and its success satisfies all edges
 -- to them. `names` has the node's name for those that get its result, `count` is their number, and `last` the ordinal of the last
--- one, or of the node itself; `joins` means that some are joins, and `others` that they are the first of many. Returns false when there are other edges.
+-- one, or of the node itself; `joins` means that some are joins, without which `rest` is
+-- the list, and `others` that they are the first of many. Returns false when there are other edges.
 function graph_store.successors(g, node)
   local successors = node.successors
   if successors == nil then

@@ -226,6 +226,12 @@ function run_rows.find_plain(c, stem)
   return read_plain(c, stem, flow_id, identity, flags, marks, count)
 end
 
+-- Discards the record of a plain run that has changed.
+function run_rows.forget(stem)
+  if not known.runs[stem] then return end
+  known.runs[stem], known_count = nil, known_count - 1
+end
+
 function run_rows.note_unusual(run)
   if not row.is_plain(run) then return end
   run.flags = run.flags - run_head.PLAIN

@@ -32,7 +32,7 @@ end
 
 -- Reads the successors of a node. Reports whether all of them are of the usual case. `bytes` are the bytes of the run's rows that
 -- have been read, and begin after `from`.
-local function read_children(run, bytes, from, successors, stem)
+local function read_children(run, bytes, from, successors)
   for i = 1, successors.count do
     local child = successors[i]
     local at = child.place - from
@@ -40,14 +40,38 @@ local function read_children(run, bytes, from, successors, stem)
       bytes, from, at = read_from(run, successors, i), child.place, 0
     end
     local open = row_bytes.open_edges(bytes, at)
-    if not open or open < 1 then return false end
-    if not child.plain then
-      open = usual_join.open_to(run, stem, successors, child, open)
-      if not open then return false end
-    end
+    if not open or open < 1 or open == 1 and not child.plain then return false end
     child_bytes[i], child_at[i], child_open[i] = bytes, at, open
   end
   return true
+end
+
+-- For the joins among the successors of a node: how many successes each waits for.
+local join_open = {}
+
+-- Does the same for a node with joins among its successors. Returns the successors without joins, or all when the success satisfies
+-- the only one, which is a join; false for other cases.
+local function read_with_joins(run, bytes, from, successors, stem)
+  local n = 0
+  for i = 1, successors.count do
+    local child = successors[i]
+    local at = child.place - from
+    if at + ROW_BYTES > #bytes then
+      bytes, from, at = read_from(run, successors, i), child.place, 0
+    end
+    local open = row_bytes.open_edges(bytes, at)
+    if not open or open < 1 or open == 1 and not (child.plain or child.join) then return false end
+    if child.join then
+      open = usual_join.open_to(run, stem, successors, child, open)
+      if not open then return false end
+      join_open[i] = open
+    end
+    if not child.join or open == 1 then
+      n = n + 1
+      child_bytes[n], child_at[n], child_open[n] = bytes, at, open
+    end
+  end
+  return n > successors.rest.count and successors or successors.rest
 end
 
 -- Returns the events of a node whose success lets another one start, as the course of the run contains them.
@@ -176,8 +200,7 @@ local function write_one(x, here, run, node, successors, bytes, flags, open, don
   if not (run.is_small and run_data.add_result(run, node.ordinal, result)) then
     redis.call('HSET', run_rows.results_key(run), node.ordinal_text, result)
   end
-  local count, joins = successors.count, successors.joins
-  if joins then usual_join.count_all(here.c, run, stem, node, successors, child_open) end
+  local count = successors.count
   if count == 1 then
     local child, event, by = resolve_edge(x, here, run, successors, 1, stem, result)
     log = log .. event .. by
@@ -194,7 +217,7 @@ local function write_one(x, here, run, node, successors, bytes, flags, open, don
   else
     write_other(x, here, run, bytes, flags, open, events, log, node, done)
   end
-  if joins and count == 1 and child_open[1] == 1 then usual_join.follow(x, here.c, run, successors[1]) end
+  if successors.joins then usual_join.follow(x, here.c, run, stem, successors[1]) end
   return log
 end
 
@@ -252,7 +275,14 @@ function usual_end.commit(x, execution_id, lease_id, attempt, result)
   elseif attempt ~= '' then
     return false
   end
-  if count > x.budget or count > 0 and not read_children(run, rows, node.place - at, successors, stem) then return false end
+  if count > x.budget then return false end
+  local all = successors
+  if all.joins then
+    successors = read_with_joins(run, rows, node.place - at, all, stem)
+    if not successors then return false end
+  elseif count > 0 and not read_children(run, rows, node.place - at, all) then
+    return false
+  end
   -- When a node that ends has successors, other nodes are open.
   if run.is_small then open = count == 0 and count_open(run, bytes) or nil end
   if open == 1 and marks % 2 == run_head.JUDGED then return false end
@@ -265,14 +295,16 @@ function usual_end.commit(x, execution_id, lease_id, attempt, result)
   else
     turn.count(here, run, node, -1, 0)
   end
+  if all.joins then usual_join.count_all(here.c, run, stem, node, all, join_open) end
   local done, log = again or row_bytes.done(count), node.succeeded
   run.logged = events == LOGGED
   if run.logged then
     log = again and '\n' .. encode.logged('success', node.name, index, '') or node.line_success
       or usual_lease.line_of(node, 'success', 'line_success')
   end
-  if count == 1 and run.is_small and not run.logged and child_open[1] == 1 and successors.last == ordinal + 1 and not successors.joins then
-    x.budget = x.budget - 1
+  if successors.count == 1 and run.is_small and not run.logged and child_open[1] == 1 and successors.last == ordinal + 1
+    and not successors.joins then
+    x.budget = x.budget - count
     pass_on(x, here, run, node, bytes, done, since, lease_id, stem, result, events)
   elseif run.count == 1 then
     write_only(x, here, run, bytes, flags, done .. since .. x.ended .. lease_id, result)

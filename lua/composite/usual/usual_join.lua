@@ -26,16 +26,22 @@ local function is_satisfied(run, stem, node, open)
   return satisfied
 end
 
--- Returns how many successes a successor that is not plain waits for, 1 for a join that one more success satisfies. `open`: the number of
--- its open edges. Returns nil when the general functions have to resolve the edge.
+-- Returns how many edges to a join are open, 1 when one more success satisfies it. `open`: how many are. Returns nil when the general
+-- functions have to resolve the edge.
 function usual_join.open_to(run, stem, successors, node, open)
-  if not node.join then return open > 1 and open or nil end
   local satisfied = is_satisfied(run, stem, node, open)
   if not satisfied then return satisfied == false and open or nil end
   return node.may_take and not node.delay and successors.count == 1 and 1 or nil
 end
 
--- Counts the success of an upstream at the joins among its successors. `open`: the results of usual_join.open_to.
+-- Returns how many bytes of its run come before the number of a join's open edges.
+local function open_place(node)
+  node.open_place = number.text(node.place + node_row.OPEN_AT - 1)
+  return node.open_place
+end
+
+-- Counts the success of an upstream at the joins among its successors. `open`: the results of usual_join.open_to. The row of a
+-- join that it satisfies is left to the caller.
 function usual_join.count_all(c, run, stem, upstream, successors, open)
   for i = 1, successors.count do
     local node = successors[i]
@@ -43,17 +49,22 @@ function usual_join.count_all(c, run, stem, upstream, successors, open)
       local target = group_key(run, stem, node)
       row_joins.note_success(run, stem, node, upstream)
       redis.call('HINCRBY', target, 'succeeded', 1)
-      if open[i] == 1 then redis.call('HSET', target, 'group_state', 'satisfied', 'satisfied_at', c.now_text) end
+      if open[i] == 1 then
+        redis.call('HSET', target, 'group_state', 'satisfied', 'satisfied_at', c.now_text)
+      else
+        redis.call('SETRANGE', run.key, node.open_place or open_place(node), struct.pack(node_row.OPEN_FORMAT, open[i] - 1))
+      end
     end
   end
 end
 
 -- Performs the consequences of a satisfied join, once its row and the row of the upstream are written. That may load the run; it is
 -- written at once, so that the call may lease the join in the usual path, unless the general functions work on other runs.
-function usual_join.follow(x, c, run, node)
+function usual_join.follow(x, c, run, stem, node)
   local policy = policy_of(node)
   if policy.variant ~= 'finally' then return end
   finally.begin(c, run.id, policy)
+  run_rows.forget(stem)
   if x.is_mixed then return end
   row.flush()
   row.forget()
