@@ -57,7 +57,8 @@ const (
 	ErrFlowNotPublished Code = "flow_not_published"
 	// ErrInvalidCapabilities comes from ff_create_execution, ff_issue_claim_grant,
 	// ff_issue_reclaim_grant, ffx_claim_granted, ffx_claim, ffx_grant_next, ffx_announce, ffx_complete,
-	// ffx_continue_as_new, ffx_skip, ffx_work, ffx_suspend, ffx_await_child, ffx_admit. Details: reason.
+	// ffx_continue_as_new, ffx_skip, ffx_start, ffx_work, ffx_suspend, ffx_await_child, ffx_admit.
+	// Details: reason.
 	ErrInvalidCapabilities Code = "invalid_capabilities"
 	// ErrInvalidPolicyJSON comes from ff_claim_execution, ff_create_execution. Details: reason.
 	ErrInvalidPolicyJSON Code = "invalid_policy_json"

@@ -86,6 +86,7 @@ type Library interface {
 	// Graphs, each stored once in a partition, and runs of them.
 
 	PutGraph(context.Context, enginerpc.PutGraphCall) (enginerpc.PutGraphReply, error)
+	Start(context.Context, enginerpc.StartCall) (enginerpc.StartReply, error)
 	Submit(context.Context, enginerpc.SubmitCall) (enginerpc.SubmitReply, error)
 	FindNode(context.Context, enginerpc.FindNodeCall) (enginerpc.FindNodeReply, error)
 

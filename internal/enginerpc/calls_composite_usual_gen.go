@@ -4,10 +4,123 @@ package enginerpc
 
 import (
 	"context"
+	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
+
+// StartCall holds the arguments of Conn.Start.
+type StartCall struct {
+	// Partition is where the call works; its tag is part of every key.
+	Partition keyspace.Partition
+	ClaimRequest
+	Class []byte
+	// Deadline: optional.
+	Deadline time.Duration
+	// Origin: optional.
+	Origin  string
+	Tags    []StartTag
+	Runs    []StartRun
+	OwnTags []StartOwnTag
+}
+
+// StartTag is an element of StartCall.Tags.
+type StartTag struct {
+	Name  string
+	Value string
+}
+
+// StartRun is an element of StartCall.Runs.
+type StartRun struct {
+	Root    enginecore.ExecutionID
+	ID      []byte
+	Record  []byte
+	Input   []byte
+	FairKey string
+}
+
+// StartOwnTag is an element of StartCall.OwnTags.
+type StartOwnTag struct {
+	Run   int64
+	Name  string
+	Value string
+}
+
+// StartReply is the answer to StartCall.
+type StartReply struct {
+	// Status is StatusOK.
+	Status     Status
+	Outcomes   string
+	Remaining  int64
+	Executions []ClaimedExecution
+	Candidates []Candidate
+}
+
+// Start runs ffx3_start. Creates runs of one class in the usual case, as ffx_submit does, and leases
+// the worker of the call up to `count` executions that come next. On a server that has all partitions,
+// the runs may be of any of them. A run is named by the execution of its first node, and by its id in
+// bytes, without the last four digits. `outcomes` is empty when all runs were created; otherwise it
+// has a digit for each: 1 if the run was created, and 0 if ffx_submit has to decide on it, because the
+// run exists, the partition does not have its graph, or the graph has joins, waitpoints, roots that
+// begin later, or more than 32 nodes.
+//
+// Sending it again with the same arguments is safe, which the engine does after a lost connection.
+// Error codes: errorcode.InvalidInput, enginecore.ErrInvalidCapabilities.
+func (conn *Conn) Start(ctx context.Context, c StartCall) (StartReply, error) {
+	return Do(ctx, conn, c)
+}
+
+func (StartCall) info() callInfo {
+	return callInfo{name: "ffx3_start", repeatable: true, open: true}
+}
+
+func (c StartCall) encode(w *wire) {
+	w.reserve(1, 17+2*len(c.Tags)+5*len(c.Runs)+3*len(c.OwnTags))
+	w.partition(c.Partition, keyspace.FlowFamily)
+	w.key(w.keys.ffxPartition(w.tag))
+	c.ClaimRequest.encode(w)
+	w.bytes(c.Class)
+	w.optionalMillis(c.Deadline)
+	w.text(c.Origin)
+	w.int(int64(len(c.Tags)))
+	for i := range c.Tags {
+		x := &c.Tags[i]
+		w.text(x.Name)
+		w.text(x.Value)
+	}
+	w.int(int64(len(c.Runs)))
+	for i := range c.Runs {
+		x := &c.Runs[i]
+		w.anyExecution("runs.root", x.Root)
+		w.text(string(x.Root))
+		w.bytes(x.ID)
+		w.bytes(x.Record)
+		w.bytes(x.Input)
+		w.text(x.FairKey)
+	}
+	w.int(int64(len(c.OwnTags)))
+	for i := range c.OwnTags {
+		x := &c.OwnTags[i]
+		w.int(x.Run)
+		w.text(x.Name)
+		w.text(x.Value)
+	}
+}
+
+func (StartCall) decode(r *fields) (out StartReply) {
+	out.Status = r.status
+	switch {
+	case r.status == StatusOK:
+		out.Outcomes = textValue[string](r, "outcomes")
+		out.Remaining = intValue[int64](r, "remaining")
+		out.Executions = list(r, "executions", decodeClaimedExecution)
+		out.Candidates = list(r, "candidates", decodeCandidate)
+	default:
+		r.unknownStatus()
+	}
+	return out
+}
 
 // WorkCall holds the arguments of Conn.Work.
 type WorkCall struct {

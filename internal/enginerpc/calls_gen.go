@@ -107,7 +107,7 @@ func (c *Signal) encode(w *wire) {
 }
 
 // ClaimRequest holds arguments shared by SubmitCall, ClaimGrantedCall, ClaimCall, CompleteCall,
-// ContinueAsNewCall, SkipCall, WorkCall, SuspendCall, AwaitChildCall, AdmitCall.
+// ContinueAsNewCall, SkipCall, StartCall, WorkCall, SuspendCall, AwaitChildCall, AdmitCall.
 type ClaimRequest struct {
 	LaneID           enginecore.LaneID
 	WorkerID         enginecore.WorkerID

@@ -60,7 +60,7 @@ var functionsByClass = map[replicationClass]string{
 		"ffx3_move_start ffx3_move_timer ffx3_pause ffx3_pause_flow ffx3_publish_flow ffx3_purge_flow " +
 		"ffx3_remove_api_session ffx3_remove_api_token ffx3_remove_budget ffx3_rerun ffx3_resume ffx3_resume_flow " +
 		"ffx3_set_budget ffx3_set_budget_gates ffx3_set_priority ffx3_set_quota ffx3_signal " +
-		"ffx3_signal_node ffx3_start_bulk_job ffx3_stop_bulk_job ffx3_submit " +
+		"ffx3_signal_node ffx3_start ffx3_start_bulk_job ffx3_stop_bulk_job ffx3_submit " +
 		"ffx3_withdraw_flow ffx3_write_schedule",
 	shouldReplicate: "ffx3_complete ffx3_work ffx3_fail ffx3_release ffx3_suspend ffx3_await_child " +
 		"ffx3_end_stopped ffx3_skip ffx3_continue_as_new ffx3_record_step ffx3_open_waitpoint ffx3_link_child ffx3_ask_child " +

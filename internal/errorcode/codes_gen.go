@@ -82,7 +82,7 @@ const (
 	// ff_cancel_flow, ff_change_priority, ff_create_budget, ff_report_usage_and_check, ff_reset_budget,
 	// ff_check_admission_and_record, ffx_read_graph, ffx_put_graph, ffx_submit, ffx_claim_granted,
 	// ffx_set_priority, ffx_claim, ffx_grant_next, ffx_pause, ffx_resume, ffx_renew, ffx_complete,
-	// ffx_continue_as_new, ffx_fail, ffx_skip, ffx_work, ffx_suspend, ffx_record_step,
+	// ffx_continue_as_new, ffx_fail, ffx_skip, ffx_start, ffx_work, ffx_suspend, ffx_record_step,
 	// ffx_open_waitpoint, ffx_read_journal, ffx_signal_node, ffx_move_timer, ffx_signal, ffx_end_wait,
 	// ffx_list_waitpoints, ffx_list_waits, ffx_read_waitpoint, ffx_save_bulk_job, ffx_project_flows,
 	// ffx_put_live_value, ffx_list_nodes, ffx_purge_flow, ffx_rerun, ffx_count_runs, ffx_describe_flow,

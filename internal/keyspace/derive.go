@@ -88,6 +88,16 @@ func NodeExecutionID(p Partition, flow enginecore.FlowID, ordinal int) enginecor
 	return enginecore.ExecutionID(append(text, digits...))
 }
 
+// PackFlowID returns the id of a flow that is submitted whole as lists of runs contain it: its bytes but the last two,
+// which are zero. It is empty if the id is not a UUID.
+func PackFlowID(flow enginecore.FlowID) []byte {
+	id, err := uuid.Parse(string(flow))
+	if err != nil {
+		return nil
+	}
+	return id[:14]
+}
+
 // flowPrefix is how many characters the executions of a flow have in common with its id.
 const flowPrefix = 32
 

@@ -33,6 +33,7 @@ type CompiledFlow struct {
 	Edges       int
 	tags        []enginerpc.SubmitTag
 	waits       bool   // it has waitpoints
+	usual       bool   // ffx_start can start its runs
 	priority    string // of all nodes, in decimal; empty if they have their own
 
 	form     string // see formHash
@@ -80,11 +81,15 @@ func CompileFlow(g *flowgraph.Graph, hash string) (*CompiledFlow, error) {
 		c.namespaced = c.namespaced || hasFixedLimits(&g.Nodes[i])
 	}
 	c.compileEdges()
+	c.usual = !c.waits && len(c.Nodes) <= NodesPerPut && !slices.ContainsFunc(c.Nodes, isUnusual)
 	for name, value := range g.Tags {
 		c.tags = append(c.tags, enginerpc.SubmitTag{Name: name, Value: value})
 	}
 	return c, nil
 }
+
+// isUnusual reports whether a node keeps ffx_start from starting runs of its graph.
+func isUnusual(n enginerpc.PutGraphNode) bool { return n.Join != "" || n.Delay > 0 || len(n.Wait) > 0 }
 
 func compileNode(n *flowgraph.Node) (enginerpc.PutGraphNode, error) {
 	usesFlowInput := n.Input.UsesFlowInput() || needsFlowInput(n)
@@ -160,7 +165,7 @@ func (c *CompiledFlow) another() *CompiledFlow {
 	return &CompiledFlow{
 		Graph: c.Graph, Hash: c.Hash, Definition: c.Definition, Nodes: slices.Clone(c.Nodes),
 		nodeNumbers: c.nodeNumbers,
-		Edges:       c.Edges, tags: c.tags, waits: c.waits, budgets: c.budgets, budgetTexts: c.budgetTexts,
+		Edges:       c.Edges, tags: c.tags, waits: c.waits, usual: c.usual, budgets: c.budgets, budgetTexts: c.budgetTexts,
 	}
 }
 

@@ -42,7 +42,11 @@ func (p *RunPlan) Composite() []PlanStep {
 			Subject:  fmt.Sprintf("%s, unless the partition has the graph", count(len(call.Nodes), "node")),
 		})
 	}
-	return append(steps, PlanStep{Function: enginerpc.FunctionName(enginerpc.SubmitCall{}), Subject: "run " + p.Run})
+	function := enginerpc.FunctionName(enginerpc.SubmitCall{})
+	if p.isUsual() {
+		function = enginerpc.FunctionName(enginerpc.StartCall{})
+	}
+	return append(steps, PlanStep{Function: function, Subject: "run " + p.Run})
 }
 
 // Steps lists the single calls of the contract that the submission is equal to, in the order in which contract mode

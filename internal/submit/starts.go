@@ -25,18 +25,22 @@ const (
 	maxNodesPerCall = 512
 )
 
-// starter submits runs to a backend that stores graphs. Runs of one flow and partition share calls.
+// starter submits runs to a backend that stores graphs. Runs of one flow and partition share calls, and on one server
+// runs of the usual case do so whatever their partitions.
 type starter struct {
 	session *engine.Session
 	store   engine.Library
 	// ends receives the ends of the runs; nil if no process is to receive them.
 	ends  *CompletionListener
 	batch batching.Batcher[StartKey, *RunPlan, startResult]
+	// together is set where a call may start runs of several partitions.
+	together bool
 }
 
 // StartKey has the values that all runs of one call share.
 type StartKey struct {
-	partition keyspace.Partition
+	partition keyspace.Partition // zero where the runs may be of any
+	usual     bool               // ffx_start starts them
 	compiled  *CompiledFlow
 	namespace keyspace.Namespace
 	retention string
@@ -47,8 +51,25 @@ type StartKey struct {
 // StartKeyOf returns the key of a plan: plans with equal keys may share a call.
 func StartKeyOf(plan *RunPlan) StartKey {
 	return StartKey{
-		plan.Partition, plan.Compiled, plan.namespace, plan.Retention, plan.StartAt, plan.Deadline,
+		partition: plan.Partition, compiled: plan.Compiled, namespace: plan.namespace, retention: plan.Retention, startAt: plan.StartAt,
+		deadline: plan.Deadline,
 	}
+}
+
+// keyOf returns the key of a plan, which is usual for runs that ffx_start can start.
+func (s *starter) keyOf(plan *RunPlan) StartKey {
+	key := StartKeyOf(plan)
+	if key.usual = plan.isUsual(); key.usual && s.together {
+		key.partition = keyspace.Partition{}
+	}
+	return key
+}
+
+// isUsual reports whether ffx_start can start the run. It decides about the rest: whether the run exists, and its
+// partition has the graph.
+func (p *RunPlan) isUsual() bool {
+	return p.Compiled.usual && p.StartAt.IsZero() && p.Signal == nil && p.Arrival == nil && p.ForkedFrom == "" &&
+		len(p.Fires) == 0 && len(p.Parents) == 0 && len(p.limits) == 0 && len(p.Budgets) == len(p.Compiled.budgets)
 }
 
 // class is the class of the runs with a key, as it is stored.
@@ -112,11 +133,11 @@ func NewStarter(e *engine.Session, ends *CompletionListener) *starter {
 	if err != nil {
 		return nil
 	}
-	s := &starter{session: e, store: store, ends: ends}
+	s := &starter{session: e, store: store, ends: ends, together: e.IsOneServer()}
 	s.batch.Single = func(ctx context.Context, key StartKey, plan *RunPlan) startResult {
-		return s.Start(ctx, key, []*RunPlan{plan})[0]
+		return s.start(ctx, key, []*RunPlan{plan})[0]
 	}
-	s.batch.Multi = s.Start
+	s.batch.Multi = s.start
 	s.batch.MaxRequests = func(key StartKey) int {
 		return max(1, min(maxRunsPerCall, maxNodesPerCall/max(1, len(key.compiled.Nodes))))
 	}
@@ -128,18 +149,115 @@ func NewStarter(e *engine.Session, ends *CompletionListener) *starter {
 // fork have a separate call.
 func (s *starter) submit(ctx context.Context, plan *RunPlan) (existed bool, err error) {
 	if len(plan.Fires) > 0 || plan.Signal != nil || plan.Arrival != nil || plan.ForkedFrom != "" {
-		result := s.Start(ctx, StartKeyOf(plan), []*RunPlan{plan})[0]
+		result := s.submitAll(ctx, StartKeyOf(plan), []*RunPlan{plan})[0]
 		return result.existed, result.err
 	}
-	result, err := s.batch.Do(ctx, StartKeyOf(plan), plan)
+	result, err := s.batch.Do(ctx, s.keyOf(plan), plan)
 	if err != nil {
 		return false, submitError(plan, err)
 	}
 	return result.existed, result.err
 }
 
-// Start starts runs with one call, and stores their graph first if the partition does not have it.
-func (s *starter) Start(ctx context.Context, key StartKey, plans []*RunPlan) []startResult {
+// start starts runs with one call as far as possible.
+func (s *starter) start(ctx context.Context, key StartKey, plans []*RunPlan) []startResult {
+	if !key.usual {
+		return s.submitAll(ctx, key, plans)
+	}
+	reply, err := s.sendUsual(ctx, key, plans)
+	if err == nil && len(reply.Outcomes) != 0 && len(reply.Outcomes) != len(plans) {
+		err = errWrongOutcomes
+	}
+	list := make([]startResult, len(plans))
+	if err != nil {
+		for i, plan := range plans {
+			list[i].err = submitError(plan, err)
+		}
+		return list
+	}
+	if reply.Outcomes != "" {
+		s.submitRest(ctx, plans, reply.Outcomes, list)
+	}
+	return list
+}
+
+var errWrongOutcomes = errors.New("the number of outcomes in the reply differs from the number of runs")
+
+// sendUsual makes the call that starts runs of the usual case, with the offer of a worker.
+func (s *starter) sendUsual(ctx context.Context, key StartKey, plans []*RunPlan) (enginerpc.StartReply, error) {
+	call := UsualCall(key, plans)
+	if s.ends != nil {
+		call.Origin = s.ends.Origin()
+	}
+	offer, offered := s.offer(key, plans)
+	if !offered {
+		return s.store.Start(ctx, call)
+	}
+	call.ClaimRequest = offer.Claim
+	return untilAnswered(ctx, func(ctx context.Context) (enginerpc.StartReply, error) {
+		sentAt := time.Now()
+		reply, err := s.store.Start(ctx, call)
+		offer.Take(engine.Leased{
+			Executions: reply.Executions, Candidates: reply.Candidates, Remaining: reply.Remaining > 0,
+		}, sentAt, err)
+		return reply, err
+	})
+}
+
+// UsualCall returns the call that starts several runs of the usual case with a key in common.
+func UsualCall(key StartKey, plans []*RunPlan) enginerpc.StartCall {
+	call := enginerpc.StartCall{
+		Partition: plans[0].Partition, Class: key.class(), Deadline: key.deadline, Runs: make([]enginerpc.StartRun, len(plans)),
+	}
+	for _, tag := range key.compiled.tags {
+		call.Tags = append(call.Tags, enginerpc.StartTag(tag))
+	}
+	for i, plan := range plans {
+		call.Runs[i] = enginerpc.StartRun{
+			Root: keyspace.NodeExecutionID(plan.Partition, plan.FlowID, 1), ID: keyspace.PackFlowID(plan.FlowID),
+			Record: plan.record(), Input: plan.Input, FairKey: plan.FairKey,
+		}
+		if plan.OwnTags {
+			for _, tag := range plan.Tags {
+				call.OwnTags = append(call.OwnTags, enginerpc.StartOwnTag{Run: int64(i + 1), Name: tag.Name, Value: tag.Value})
+			}
+		}
+	}
+	return call
+}
+
+// notStarted is the digit of a run that ffx_start has left to ffx_submit.
+const notStarted = '0'
+
+// submitRest starts the runs that ffx_start has left, partition by partition. It sets their results in a list.
+func (s *starter) submitRest(ctx context.Context, plans []*RunPlan, outcomes string, list []startResult) {
+	rest := make(map[StartKey][]int)
+	for i, plan := range plans {
+		if outcomes[i] == notStarted {
+			key := StartKeyOf(plan)
+			rest[key] = append(rest[key], i)
+		}
+	}
+	var group errgroup.Group
+	group.SetLimit(manyAtATime)
+	for key, places := range rest {
+		group.Go(func() error {
+			left := make([]*RunPlan, len(places))
+			for i, place := range places {
+				left[i] = plans[place]
+			}
+			for i, result := range s.submitAll(ctx, key, left) {
+				list[places[i]] = result
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // the results have the errors
+}
+
+// submitAll starts runs of one partition with one call of ffx_submit, and stores their graph first if the partition does
+// not have it.
+func (s *starter) submitAll(ctx context.Context, key StartKey, plans []*RunPlan) []startResult {
 	call := StartCall(key, plans)
 	if s.ends != nil {
 		call.Origin = s.ends.Origin()
@@ -167,14 +285,12 @@ const answerPatience = 5 * time.Second
 // untilAnswered makes a call that may lease executions to this process. If ctx ends first, it returns the cause, and
 // the call still waits for its reply: an execution whose lease nothing in the process knows would wait until the lease
 // is compared or expires.
-func untilAnswered(
-	ctx context.Context, send func(context.Context) (enginerpc.SubmitReply, error),
-) (enginerpc.SubmitReply, error) {
+func untilAnswered[R any](ctx context.Context, send func(context.Context) (R, error)) (R, error) {
 	if ctx.Done() == nil {
 		return send(ctx)
 	}
 	type answer struct {
-		reply enginerpc.SubmitReply
+		reply R
 		err   error
 	}
 	answers := make(chan answer, 1)
@@ -190,14 +306,15 @@ func untilAnswered(
 	case <-ctx.Done():
 		cause := context.Cause(ctx)
 		time.AfterFunc(answerPatience, func() { giveUp(cause) })
-		return enginerpc.SubmitReply{}, cause
+		var none R
+		return none, cause
 	}
 }
 
 // results returns the outcomes of the starts that a call contained.
 func results(plans []*RunPlan, reply enginerpc.SubmitReply, err error) []startResult {
 	if err == nil && len(reply.Outcomes) != len(plans) {
-		err = errors.New("the number of outcomes in the reply differs from the number of runs")
+		err = errWrongOutcomes
 	}
 	list := make([]startResult, len(plans))
 	for i, plan := range plans {
@@ -220,7 +337,7 @@ func (s *starter) offer(key StartKey, plans []*RunPlan) (engine.Offer, bool) {
 	if len(first.Wait) > 0 || !key.startAt.IsZero() || plans[0].Arrival != nil {
 		return engine.Offer{}, false
 	}
-	return s.session.Workers.Offer(first.LaneID, first.Kind, key.partition, len(plans))
+	return s.session.Workers.Offer(first.LaneID, first.Kind, plans[0].Partition, len(plans))
 }
 
 // maxPuts bounds how often a graph is stored for one start: it is removed with the last run of it.

@@ -21,7 +21,8 @@ type Outcome struct {
 	Err     error
 }
 
-// SubmitMany starts runs, several with one call where they are of one partition, flow and creator. The outcomes are in
+// SubmitMany starts runs, several with one call where they are of one flow, and of one partition unless they are of
+// the usual case on one server. The outcomes are in
 // the order of the plans; a plan that is nil has none. Single starts are not traced.
 func (s *Submitter) SubmitMany(ctx context.Context, plans []*RunPlan) []Outcome {
 	outcomes := make([]Outcome, len(plans))
@@ -37,6 +38,13 @@ func (s *Submitter) SubmitMany(ctx context.Context, plans []*RunPlan) []Outcome 
 	return outcomes
 }
 
+func (s *Submitter) keyOf(plan *RunPlan) StartKey {
+	if s.Starts == nil {
+		return StartKeyOf(plan)
+	}
+	return s.Starts.keyOf(plan)
+}
+
 // calls divides plans, by their indexes, into calls within the bounds of one.
 func (s *Submitter) calls(plans []*RunPlan) [][]int {
 	var calls [][]int
@@ -46,7 +54,7 @@ func (s *Submitter) calls(plans []*RunPlan) [][]int {
 		if plan == nil {
 			continue
 		}
-		key := StartKeyOf(plan)
+		key := s.keyOf(plan)
 		call, found := open[key]
 		size := startSize(&plan)
 		if !found || s.isFull(len(calls[call]), bytes[call]+size, key) {
@@ -99,7 +107,7 @@ func (s *Submitter) submitCall(ctx context.Context, plans []*RunPlan, places []i
 		s.Completions.listenFor(ctx, plan)
 		trackings[i] = s.Completions.track(plan.FlowID)
 	}
-	for i, result := range s.Starts.Start(ctx, StartKeyOf(together[0]), together) {
+	for i, result := range s.Starts.start(ctx, s.Starts.keyOf(together[0]), together) {
 		plan, outcome := together[i], &outcomes[at[i]]
 		outcome.Existed, outcome.Err = result.existed, result.err
 		if outcome.Err != nil {

@@ -119,6 +119,13 @@ function order.enter(c, lane, execution_id, core, eligible_key)
   if queue_key then redis.call('ZADD', queue_key, score, execution_id) end
 end
 
+-- Returns the list in which executions of runs are gathered (see order.gather) that enter a lane: scores and ids in turn. Nil for a
+-- lane whose keys take turns.
+function order.entrants(c, lane)
+  if order.is_fair(c, lane) then return nil end
+  return call.list_in((c.root or c).entering, key.lane_eligible(call.home(c), lane))
+end
+
 -- Removes a key without waiting executions from the line.
 function order.step_out(c, lane, fair_key)
   redis.call('ZREM', key.ffx_turns(call.home(c), lane), fair_key)

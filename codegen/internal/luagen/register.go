@@ -86,8 +86,15 @@ func register(l *header.Library, composite bool, id Build) string {
 	return b.String()
 }
 
+// emitRegistration writes the registration of a function. Functions that it needs are local to a block, since the
+// interpreter allows few locals in a scope.
 func emitRegistration(b *strings.Builder, f *header.Function, names []string) {
-	emitElements(b, f)
+	var elements strings.Builder
+	emitElements(&elements, f)
+	if elements.Len() > 0 {
+		b.WriteString("do\n" + elements.String())
+		defer b.WriteString("end\n")
+	}
 	if len(names) > 1 {
 		b.WriteString("do\nlocal function served(keys, args)\n")
 		emitCallback(b, f)

@@ -35,7 +35,10 @@ func (o *offering) Offer(lane enginecore.LaneID, kind string, _ keyspace.Partiti
 			LaneID: lane, WorkerID: "offering", WorkerInstanceID: "offering-1", ClaimID: uuid.NewString(),
 			Count: int64(min(n, o.slots)), LeaseTTL: time.Hour, Kinds: enginerpc.KindSet([]string{kind}),
 		},
-		Take: func(leased engine.Leased, _ time.Time, _ error) { o.leased = append(o.leased, leased.Executions...) },
+		Take: func(leased engine.Leased, _ time.Time, _ error) {
+			o.leased = append(o.leased, leased.Executions...)
+			o.slots -= len(leased.Executions)
+		},
 	}, true
 }
 
@@ -70,7 +73,6 @@ func TestStart_LeasesToAWorkerOfTheProcess(t *testing.T) {
 
 		start("first")
 		require.Equal(t, []string{"first"}, worker.runs())
-		worker.slots = 0
 		start("second")
 		require.Equal(t, []string{"first"}, worker.runs(), "no slot is free")
 		worker.slots = 1
@@ -81,6 +83,7 @@ func TestStart_LeasesToAWorkerOfTheProcess(t *testing.T) {
 		require.Equal(t, []string{"first", "second"}, worker.runs(), "the older run comes first")
 
 		require.NoError(t, b.Client.Lane(lane).Pause(ctx, "maintenance"))
+		worker.slots = 1
 		start("fourth")
 		require.Equal(t, []string{"first", "second"}, worker.runs(), "the lane is paused")
 	})

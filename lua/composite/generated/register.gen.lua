@@ -8,6 +8,7 @@ redis.register_function{ function_name = 'ffx3_read_graph', flags = { 'no-writes
   return F.ffx_read_graph({ partition = keys[1] }, { graph = args[1], first = args[2] })
 end }
 
+do
 local function ffx_put_graph_nodes(args, at)
   return {
     name = args[at + 1],
@@ -48,6 +49,7 @@ redis.register_function('ffx3_put_graph', function(keys, args)
     nodes_count = nodes_count,
   }))
 end)
+end
 
 redis.register_function{ function_name = 'ffx3_find_node', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
@@ -55,6 +57,7 @@ redis.register_function{ function_name = 'ffx3_find_node', flags = { 'no-writes'
   return F.ffx_find_node({ partition = keys[1] }, { flow_id = args[1], node = args[2] })
 end }
 
+do
 local function ffx_submit_tags(args, at)
   return { name = args[at + 1], value = args[at + 2] }
 end
@@ -226,6 +229,7 @@ redis.register_function('ffx3_submit', function(keys, args)
     skips_count = skips_count,
   }))
 end)
+end
 
 redis.register_function{ function_name = 'ffx3_claim_granted', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 10 then return call.refuse(keys, 1, args, 10, 'count', 7, 'lease_ttl', 8) end
@@ -331,6 +335,7 @@ redis.register_function{ function_name = 'ffx3_pauses', flags = { 'no-writes' },
   return F.ffx_pauses({ partition = keys[1] }, {})
 end }
 
+do
 local function ffx_renew_leases(args, at)
   return {
     execution_id = args[at + 1],
@@ -353,6 +358,7 @@ redis.register_function{ function_name = 'ffx3_renew', flags = { 'allow-oom' }, 
     leases_count = leases_count,
   }))
 end }
+end
 
 redis.register_function{ function_name = 'ffx3_announce', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
@@ -466,6 +472,12 @@ redis.register_function{ function_name = 'ffx3_skip', flags = { 'allow-oom' }, c
     rooms = args[16],
   }))
 end }
+
+redis.register_function('ffx3_start', function(keys, args)
+  if #keys < 1 or #args < 12 then return call.refuse(keys, 1, args, 12, 'count', 6, 'lease_ttl', 7) end
+  call.begin(keys[1])
+  return call.finish(F.ffx_start(keys, args))
+end)
 
 redis.register_function{ function_name = 'ffx3_work', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 9 then return call.refuse(keys, 1, args, 9, 'count', 6, 'lease_ttl', 7) end
@@ -932,6 +944,7 @@ redis.register_function{ function_name = 'ffx3_read_results', flags = { 'no-writ
   return F.ffx_read_results({ partition = keys[1] }, { executions = rest(args, 1) })
 end }
 
+do
 local function ffx_admit_admissions(args, at)
   return { execution_id = args[at + 1], token = args[at + 2], complete = args[at + 3] }
 end
@@ -957,7 +970,9 @@ redis.register_function{ function_name = 'ffx3_admit', flags = { 'allow-oom' }, 
     admissions_count = admissions_count,
   }))
 end }
+end
 
+do
 local function ffx_verify_admissions_admissions(args, at)
   return { execution_id = args[at + 1], token = args[at + 2], stale = args[at + 3] }
 end
@@ -969,6 +984,7 @@ redis.register_function{ function_name = 'ffx3_verify_admissions', flags = { 'al
   local admissions, at = group(args, 1, 3, ffx_verify_admissions_admissions)
   return call.finish(F.ffx_verify_admissions({ partition = keys[1] }, { admissions = admissions, admissions_count = admissions_count }))
 end }
+end
 
 redis.register_function{ function_name = 'ffx3_leased_ahead', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
@@ -1024,6 +1040,7 @@ redis.register_function('ffx3_set_quota', function(keys, args)
   }))
 end)
 
+do
 local function ffx_exchange_releases(args, at)
   return {
     execution = args[at + 1],
@@ -1070,6 +1087,7 @@ redis.register_function{ function_name = 'ffx3_exchange', flags = { 'allow-oom' 
     requests_count = requests_count,
   }))
 end }
+end
 
 redis.register_function{ function_name = 'ffx3_quota_tick', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
@@ -1077,6 +1095,7 @@ redis.register_function{ function_name = 'ffx3_quota_tick', flags = { 'allow-oom
   return call.finish(F.ffx_quota_tick({ policies = keys[1] }, {}))
 end }
 
+do
 local function ffx_set_budget_gates_gates(args, at)
   return {
     budget_id = args[at + 1],
@@ -1093,6 +1112,7 @@ redis.register_function{ function_name = 'ffx3_set_budget_gates', flags = { 'all
   local gates, at = group(args, 1, 4, ffx_set_budget_gates_gates)
   return call.finish(F.ffx_set_budget_gates({ partition = keys[1] }, { gates = gates, gates_count = gates_count }))
 end }
+end
 
 redis.register_function{ function_name = 'ffx3_note_breach', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 7 then return call.refuse(keys, 1, args, 7, 'attempt', 6) end
@@ -1108,6 +1128,7 @@ redis.register_function{ function_name = 'ffx3_note_breach', flags = { 'allow-oo
   }))
 end }
 
+do
 local function ffx_verify_budget_use_leases(args, at)
   return { execution_id = args[at + 1], epoch = args[at + 2] }
 end
@@ -1131,6 +1152,7 @@ redis.register_function{ function_name = 'ffx3_verify_budget_use', flags = { 'no
     runs_count = runs_count,
   })
 end }
+end
 
 redis.register_function{ function_name = 'ffx3_count_usage', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
@@ -1144,6 +1166,7 @@ redis.register_function{ function_name = 'ffx3_budget_tick', flags = { 'allow-oo
   return call.finish(F.ffx_budget_tick({ policies = keys[1] }, {}))
 end }
 
+do
 local function ffx_budget_done_done(args, at)
   return { text = args[at + 1], gate = args[at + 2], again_at = args[at + 3] }
 end
@@ -1162,6 +1185,7 @@ redis.register_function{ function_name = 'ffx3_budget_done', flags = { 'allow-oo
   over, at = group(args, at, 2, ffx_budget_done_over)
   return call.finish(F.ffx_budget_done({ policies = keys[1] }, { done = done, done_count = done_count, over = over, over_count = over_count }))
 end }
+end
 
 redis.register_function{ function_name = 'ffx3_get_budgets', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
@@ -1181,6 +1205,7 @@ redis.register_function{ function_name = 'ffx3_remove_budget', flags = { 'allow-
   return call.finish(F.ffx_remove_budget({ definition = keys[1] }, { budget_id = args[1], over = args[2] }))
 end }
 
+do
 local function ffx_use_budget_dims(args, at)
   return { name = args[at + 1], hard = args[at + 2], soft = args[at + 3] }
 end
@@ -1227,7 +1252,9 @@ redis.register_function{ function_name = 'ffx3_use_budget', flags = { 'allow-oom
     entries_count = entries_count,
   }))
 end }
+end
 
+do
 local function ffx_set_budget_dims(args, at)
   return { name = args[at + 1], hard = args[at + 2], soft = args[at + 3] }
 end
@@ -1267,6 +1294,7 @@ redis.register_function('ffx3_set_budget', function(keys, args)
     old_dims_count = old_dims_count,
   }))
 end)
+end
 
 redis.register_function{ function_name = 'ffx3_write_schedule', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 4 then return call.refuse(keys, 1, args, 4, 'version', 2) end
@@ -1495,6 +1523,7 @@ redis.register_function{ function_name = 'ffx3_list_workers', flags = { 'no-writ
   return F.ffx_list_workers({ partition = keys[1] }, { cursor = args[1], gone = args[2] })
 end }
 
+do
 local function ffx_find_workers_queries(args, at)
   return { lane_id = args[at + 1], kind = args[at + 2] }
 end
@@ -1506,6 +1535,7 @@ redis.register_function{ function_name = 'ffx3_find_workers', flags = { 'no-writ
   local queries, at = group(args, 1, 2, ffx_find_workers_queries)
   return F.ffx_find_workers({ partition = keys[1] }, { queries = queries, queries_count = queries_count })
 end }
+end
 
 redis.register_function{ function_name = 'ffx3_read_builds', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
@@ -1533,6 +1563,7 @@ redis.register_function{ function_name = 'ffx3_reconcile_quotas', flags = { 'all
   return call.finish(F.ffx_reconcile_quotas({ policies = keys[1] }, { limit = args[1], cursor = args[2] }))
 end }
 
+do
 local function ffx_drop_admissions_admissions(args, at)
   return {
     quota_policy_id = args[at + 1],
@@ -1549,6 +1580,7 @@ redis.register_function{ function_name = 'ffx3_drop_admissions', flags = { 'allo
   local admissions, at = group(args, 1, 4, ffx_drop_admissions_admissions)
   return call.finish(F.ffx_drop_admissions({ policies = keys[1] }, { admissions = admissions, admissions_count = admissions_count }))
 end }
+end
 
 redis.register_function{ function_name = 'ffx3_reconcile_budgets', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1, 'limit', 1) end
@@ -1556,6 +1588,7 @@ redis.register_function{ function_name = 'ffx3_reconcile_budgets', flags = { 'al
   return call.finish(F.ffx_reconcile_budgets({ policies = keys[1] }, { limit = args[1], cursor = args[2] }))
 end }
 
+do
 local function ffx_reconcile_lanes(args, at)
   return { lane_id = args[at + 1] }
 end
@@ -1581,6 +1614,7 @@ redis.register_function{ function_name = 'ffx3_reconcile', flags = { 'allow-oom'
     workers_count = workers_count,
   }))
 end }
+end
 
 redis.register_function{ function_name = 'ffx3_reconcile_edges', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1, 'limit', 1) end
@@ -1588,6 +1622,7 @@ redis.register_function{ function_name = 'ffx3_reconcile_edges', flags = { 'allo
   return call.finish(F.ffx_reconcile_edges({ partition = keys[1] }, { limit = args[1], cursor = args[2], lanes = rest(args, 3) }))
 end }
 
+do
 local function ffx_check_keys_found(args, at)
   return { kind = args[at + 1], name = args[at + 2], cursor = args[at + 3] }
 end
@@ -1599,6 +1634,7 @@ redis.register_function{ function_name = 'ffx3_check_keys', flags = { 'allow-oom
   local found, at = group(args, 2, 3, ffx_check_keys_found)
   return call.finish(F.ffx_check_keys({ partition = keys[1] }, { limit = args[1], found = found, found_count = found_count }))
 end }
+end
 
 redis.register_function{ function_name = 'ffx3_reconcile_siblings', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1, 'limit', 1) end

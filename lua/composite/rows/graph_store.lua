@@ -214,18 +214,17 @@ end
 -- Returns the ordinal of the node whose result becomes the run's result; 0 for none.
 function graph_store.result(g) return (graph_store.head(g) or {}).result or 0 end
 
--- Counts `count` more runs of a class, whose graph graph_store.find returned. Reports whether the graph still exists: it may have
--- been removed since.
-function graph_store.use(c, class, g, count)
-  local class_key = key.ffx_run_class(c, class.digits)
-  if redis.call('HINCRBY', class_key, 'runs', count) > count then return true end
+-- Counts `count` more runs of a class, whose graph graph_store.find returned. `class_key`: the key of its record. Reports whether the
+-- graph still exists, as it may have been removed since, and whether these are the first runs of the class.
+function graph_store.use(c, class, g, count, class_key)
+  if redis.call('HINCRBY', class_key, 'runs', count) > count then return true, false end
   if not head_of(g) then
     redis.call('UNLINK', class_key)
     return false
   end
   redis.call('HSET', class_key, 'text', class.text)
   if redis.call('HINCRBY', g.key, 'classes', 1) == 1 then redis.call('ZREM', key.ffx_unused_graphs(c), class.graph) end
-  return true
+  return true, true
 end
 
 -- Removes a graph. Reports whether the partition had it.

@@ -39,6 +39,8 @@
 -- @bit      flags     overlay   the run has fields in the hash of a flow's record
 -- @column   open      long      number of nodes that have not ended; not kept up to date in small plain runs
 -- @column   events    short     number of the events so far; 65535 when they are in the event log
+-- @piece    begun     marks closed flags open events
+-- @piece    first     form origin watched ends told state outcome ended count
 -- @piece    over      state outcome ended
 -- @piece    pending   count listed..class marks closed flags open events
 -- @piece    standing  closed flags open events

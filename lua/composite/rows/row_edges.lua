@@ -36,7 +36,7 @@ local function release_root(c, run, ordinal, batch, fair_key)
 end
 
 -- Adds the lanes of all nodes of a run to the partition's list of lanes.
-local function note_lanes(c, g)
+function row_edges.note_lanes(c, g)
   local known = c.known_lanes
   if not known then
     known = {}
@@ -52,7 +52,7 @@ end
 
 -- Makes the roots of a new run eligible, as many as one call may.
 function row_edges.release_roots(c, run, g, batch, of)
-  note_lanes(c, g)
+  row_edges.note_lanes(c, g)
   local roots = g.root_ordinals or graph_store.roots(g)
   if #roots <= ROOTS_PER_CALL then g.root_ordinals = roots end
   local fair_key, left, at = is_set(of.fair_key) and of.fair_key or nil, ROOTS_PER_CALL, 0

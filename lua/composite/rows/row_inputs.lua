@@ -35,7 +35,7 @@ end
 
 -- Returns results of nodes of a run, false for missing ones. `run` is a run or the record of a plain one.
 local function texts_of(run, ordinals, from, to)
-  local results_key = run.results_key or row.results_key(run)
+  local results_key = run.is_plain and run_rows.results_key(run) or row.results_key(run)
   if not run_data.has_results(run) then return redis.call('HMGET', results_key, unpack(ordinals, from, to)) end
   local stored, texts = run_data.results(run), {}
   for i = from, to do texts[i - from + 1] = stored[ordinals[i]] or redis.call('HGET', results_key, ordinals[i]) end

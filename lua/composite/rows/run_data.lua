@@ -10,6 +10,7 @@ local RESULT, RESULT_BYTES = '<HI4', 6
 -- Maximum size (bytes) of an input and of a result that are stored here. A separate key would take more
 -- memory and further commands.
 local MAX_BYTES = 1024
+run_data.MAX_BYTES = MAX_BYTES
 
 -- Number of bytes that are read first: most records and inputs are shorter together.
 local READ_FIRST = 2048
@@ -20,15 +21,19 @@ run_data.LAST_OF_ONE = row.place(1, 2) + READ_FIRST - 1
 -- Lengths of texts, packed: few different ones are frequent.
 local LENGTHS, MAX_LENGTHS = {}, 256
 
--- Returns the length of a text as it is stored before the text; nil when it is too long to be stored here.
-function run_data.length_of(text)
-  local size = #text
+-- Returns a number of bytes as it is stored before a text.
+function run_data.length(size)
   local length = LENGTHS[size]
   if length then return length end
-  if size > MAX_BYTES then return nil end
   length = struct.pack(LENGTH, size)
   if size <= MAX_LENGTHS then LENGTHS[size] = length end
   return length
+end
+
+-- Returns the length of a text as it is stored before the text; nil when it is too long to be stored here.
+function run_data.length_of(text)
+  local size = #text
+  return LENGTHS[size] or size <= MAX_BYTES and run_data.length(size) or nil
 end
 
 -- Returns a text as it is stored here; nil when it is too long for that.
@@ -39,7 +44,7 @@ end
 
 -- Returns the stored form of the record and the input of a new run, and whether the input is in it.
 function run_data.of_new(record_text, input)
-  local record_bytes = struct.pack(LENGTH, #record_text) .. record_text
+  local record_bytes = run_data.length(#record_text) .. record_text
   local packed = input ~= '' and run_data.pack(input) or nil
   return packed and record_bytes .. packed or record_bytes, packed ~= nil
 end

@@ -30,6 +30,12 @@ run_rows.known = known
 local known_count = 0
 local MAX_KNOWN = 1024
 
+-- The function of the server, which does not exist yet while the library loads.
+local function set_metatable(...)
+  set_metatable = setmetatable
+  return set_metatable(...)
+end
+
 local HEAD_BYTES, PENDING, PENDING_AT, IDENTITY = run_head.BYTES, run_head.PENDING, run_head.COUNT_AT, run_head.IDENTITY
 local PLAIN = run_head.PLAIN
 
@@ -49,9 +55,9 @@ local function plain_of(c, flow_id, packed_id, nodes_key, identity, flags, count
     graph = g, public_flow_state = 'open', joins = joins or nil, children = nil, run_key_id = nil,
     flow_kind = class.flow_kind, namespace = class.namespace, retention = class.retention, created = created,
     created_text = created_text, deadline_at = deadline > 0 and number.time(deadline) or nil, is_small = count <= row.SMALL_RUN,
-    read_to = count == 1 and run_data.LAST_OF_ONE or nil, key = nodes_key, results_key = key.flow_results(c, flow_id),
-    events_key = key.flow_events(c, flow_id), fair_key = nil, about = nil,
-    is_plain = true, data_key = nil, logged = nil, record_text = nil, input_at = nil, result_at = nil, budgets = nil, budget_ids = nil, parent_execution_id = nil, fail_fast = nil,
+    read_to = count == 1 and run_data.LAST_OF_ONE or nil, key = nodes_key, results_key = nil, events_key = nil,
+    data_key = nil, fair_key = nil, about = nil,
+    is_plain = true, logged = nil, record_text = nil, input_at = nil, result_at = nil, budgets = nil, budget_ids = nil, parent_execution_id = nil, fail_fast = nil,
   }
 end
 
@@ -93,6 +99,53 @@ function run_rows.created(c, r, class, run, budgets, budget_ids)
   if r.marks >= run_head.KEYED then flow.run_key_id = run.arrival.key_id end
   run_data.note_record(flow, run.record)
   keep(r.stem, flow)
+end
+
+-- Returns the metatable of the records of plain runs that a call creates of one class, with the values that they have in common. `g`: the
+-- graph in one of the partitions.
+function run_rows.shared(c, class, g, deadline)
+  local head = g.head
+  local count = head.nodes
+  return { __index = {
+    count = count, class = class, public_flow_state = 'open', flow_kind = class.flow_kind, namespace = class.namespace,
+    retention = class.retention, created = c.now, created_text = c.now_text, deadline_at = deadline > 0 and number.time(deadline) or nil,
+    is_small = count <= row.SMALL_RUN, read_to = count == 1 and run_data.LAST_OF_ONE or nil, is_plain = true,
+    budgets = head.budgets and budget_gate.OF_GRAPH or nil, budget_ids = head.budgets and is_set(head.blocking) and head.blocking or nil,
+  } }
+end
+
+-- Keeps the record of one of these runs, and returns it.
+function run_rows.begin(shared, at, g, stem, id, identity, packed_id, listed, flags, nodes_key, fair_key, record_text)
+  local flow = {
+    id = id, at = at, graph = g, identity = identity, packed_id = packed_id, listed = listed, flags = flags, key = nodes_key,
+    fair_key = fair_key, record_text = record_text, input_at = nil, result_at = nil, about = nil, logged = nil, data_key = nil,
+  }
+  set_metatable(flow, shared)
+  run_data.note_record(flow, record_text)
+  keep(stem, flow)
+  return flow
+end
+
+-- Returns the key of another part of a plain run.
+function run_rows.key_of(flow, part) return string.sub(flow.key, 1, -6) .. part end
+
+-- Returns the keys of the results of a plain run, and of its event log, which few calls need.
+function run_rows.results_key(flow)
+  local results_key = flow.results_key
+  if not results_key then
+    results_key = run_rows.key_of(flow, 'results')
+    flow.results_key = results_key
+  end
+  return results_key
+end
+
+function run_rows.events_key(flow)
+  local events_key = flow.events_key
+  if not events_key then
+    events_key = run_rows.key_of(flow, 'events')
+    flow.events_key = events_key
+  end
+  return events_key
 end
 
 -- Adds the id and the trace context of a plain run to its record.

@@ -103,10 +103,10 @@ function lane_counts.moved(run, changed)
   end
 end
 
--- Counts a new run of a graph, none of whose nodes has changed yet.
-function lane_counts.created(c, run, g)
+-- Counts `count` new runs of a graph, none of whose nodes has changed yet; `run` is the last of them.
+function lane_counts.created(c, run, g, count)
   local _, waiting = graph_store.lanes(g)
-  for lane, count in pairs(waiting) do lane_counts.add(c.at, run, 0, lane, 0, count) end
+  for lane, nodes in pairs(waiting) do lane_counts.add(c.at, run, 0, lane, 0, nodes * count) end
 end
 
 -- Adds to a count in the hash. A count of 0 is removed.

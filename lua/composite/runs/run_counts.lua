@@ -60,6 +60,13 @@ function run_counts.started(c, flow_name, namespace, is_child)
   count(c, 'started', flow_name, namespace, is_child)
 end
 
+-- Counts `runs` starts at once. `known` keeps from call to call the field of the runs, and the key of the hash of the hour.
+function run_counts.add_started(c, known, runs)
+  local hour = math.floor(c.now / HOUR_MS)
+  if known.hour ~= hour then known.hour, known.hour_key = hour, key.ffx_run_counts_of_hour(c, number.text(hour)) end
+  if redis.call('HINCRBY', known.hour_key, known.field, runs) == runs then run_counts.begin_hour(c) end
+end
+
 -- Counts the end of a run. `flow` has its flow_kind, namespace and parent_execution_id.
 function run_counts.ended(c, flow, outcome)
   count(c, outcome, flow.flow_kind, flow.namespace, is_set(flow.parent_execution_id))

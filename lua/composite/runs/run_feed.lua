@@ -51,6 +51,9 @@ local function tell(c, feeds, namespace, kind, flow_id, flow_name, run_id, is_ch
     event_log.escaped(run_id .. (detail or '')))
 end
 
+-- Reports whether any feed of the partition is open.
+function run_feed.is_open(c) return open_feeds(c) ~= false end
+
 -- Adds the start of a run of a class. `run` has its record and parent.
 function run_feed.started(c, flow_id, class, run)
   local feeds = open_feeds(c)

@@ -1,10 +1,10 @@
 -- The writes of a submission, gathered and sent with few commands.
 
 -- Creates the data that the runs of one call share: members that enter indexes (see batch_writes.gather), and texts; the tags of
--- the previous run with the sets of runs for them (see run_record.enter).
+-- the previous run with the sets of runs for them (see run_record.enter_tags).
 function batch_writes.new()
   return {
-    texts = call.short_list(), text_count = 0, tags_of = nil, tags = nil, sets = nil, nil, nil, nil, nil,
+    texts = call.short_list(), text_count = 0, tags = nil, sets = nil, nil, nil, nil, nil,
   }
 end
 
@@ -38,9 +38,11 @@ end
 -- Approximate maximum size (bytes) of the texts of one command: the server copies the arguments of a command before it keeps
 -- them.
 local TEXT_BYTES = 65536
+batch_writes.TEXT_BYTES = TEXT_BYTES
 local TEXTS_AT_A_TIME = 500
 
-local function write_texts(texts, count)
+-- Writes texts: keys and texts in turn, `count` of both together.
+function batch_writes.write_texts(texts, count)
   local from, bytes = 1, 0
   for i = 2, count, 2 do
     bytes = bytes + #texts[i]
@@ -53,6 +55,6 @@ end
 
 -- Writes the gathered members and texts, at the end of a call.
 function batch_writes.finish(batch)
-  write_texts(batch.texts, batch.text_count)
+  batch_writes.write_texts(batch.texts, batch.text_count)
   for _, list in ipairs(batch) do call.chunked(list.command, list.target, list) end
 end

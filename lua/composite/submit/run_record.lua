@@ -24,31 +24,35 @@ function run_record.further(run, g, n)
   return values[1] and values or nil
 end
 
-local function flat_tags(tags)
-  local flat = {}
-  for _, tag in ipairs(tags) do
-    flat[#flat + 1] = tag.name
-    flat[#flat + 1] = tag.value
+-- Returns the class that a client has sent for new runs; nil and the error reply for an invalid one.
+function run_record.class_of(text)
+  local class, err = run_class.given(text)
+  if err or class.is_valid then return class, err end
+  err = purge.check_retention(class.retention)
+  if not err and class.priority then
+    local _
+    _, err = number.priority('priority', class.priority)
   end
-  return flat
+  if err then return nil, err end
+  class.is_valid = true
+  return class
 end
 
--- Gathers the tags of a run, and the sets of runs that it enters: most runs of a batch have the same tags as the previous one.
-local function gather_tags(c, batch, tags)
-  if batch.tags_of == tags then return end
-  batch.tags_of, batch.tags = tags, flat_tags(tags)
-  batch.sets = run_list.of_tags(c, batch.tags)
+-- Writes the tags of a run, a flat list, and gathers its entries in the sets of runs for them: most runs of a batch have the same tags
+-- as the previous one.
+function run_record.enter_tags(c, batch, flow_id, tags)
+  if batch.tags ~= tags then batch.tags, batch.sets = tags, run_list.of_tags(c, tags) end
+  if #tags > 0 then call.chunked('HSET', key.flow_tags(c, flow_id), tags) end
+  for i = 1, #batch.sets do gather(batch, 'ZADD', batch.sets[i], c.now_text, flow_id) end
 end
 
 -- Enters a run that is to be created into the lists, and stores its data in addition to its rows.
-function run_record.enter(c, batch, A, run, g, n)
+function run_record.enter(c, batch, run, g, n)
   local flow_id = run.flow_id
   if run.budgets then batch_writes.text(batch, key.flow_budgets(c, flow_id), run.budgets.text) end
   if g.head.nodes > 1 then batch_writes.text(batch, key.flow_data(c, flow_id), run.data) end
   if is_set(run.input) and not run.has_input then batch_writes.text(batch, key.flow_input(c, flow_id), run.input) end
-  gather_tags(c, batch, run.tags or A.tags)
-  if #batch.tags > 0 then call.chunked('HSET', key.flow_tags(c, flow_id), batch.tags) end
-  for i = 1, #batch.sets do gather(batch, 'ZADD', batch.sets[i], c.now_text, flow_id) end
+  run_record.enter_tags(c, batch, flow_id, run.tags or n.tags)
   if n.deadline_at then
     gather(batch, 'ZADD', key.ffx_flow_deadlines(c), n.deadline_at, flow_id)
     wake.due(c, n.deadline_at)

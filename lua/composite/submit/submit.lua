@@ -23,7 +23,8 @@ local function assign(A)
     run, err = run_at(A, tag.run, 'a tag')
     if err then return err end
     run.tags = run.tags or {}
-    run.tags[#run.tags + 1] = tag
+    run.tags[#run.tags + 1] = tag.name
+    run.tags[#run.tags + 1] = tag.value
   end
   for _, entry in ipairs(A.limits) do
     run, err = run_at(A, entry.run, 'limits')
@@ -49,13 +50,14 @@ local function assign(A)
   return nil
 end
 
--- Checks a class that the interpreter has not checked yet. Returns nil, or the error reply.
-local function check_class(class)
-  if class.is_valid then return nil end
-  local err, _ = purge.check_retention(class.retention), nil
-  if not err and class.priority then _, err = number.priority('priority', class.priority) end
-  class.is_valid = not err
-  return err
+-- Returns tags as a flat list of names and values.
+local function flat(tags)
+  local list = {}
+  for i = 1, #tags do
+    list[#list + 1] = tags[i].name
+    list[#list + 1] = tags[i].value
+  end
+  return list
 end
 
 -- Converts the numbers of the call, before anything is written. Returns nil and the error reply when one is invalid.
@@ -65,13 +67,12 @@ local function parse(A)
   elseif #A.runs > MAX_RUNS then
     return nil, reply.err('invalid_input', 'at most ' .. MAX_RUNS .. ' runs in one call, got: ' .. #A.runs)
   end
-  local n, err = {}, nil
+  local n, err = { tags = flat(A.tags) }, nil
   n.deadline, err = number.optional('deadline', A.deadline, nil)
   if err then return nil, err end
   n.start_at, err = number.optional('start_at', A.start_at, nil)
   if err then return nil, err end
-  n.class, err = run_class.given(A.class)
-  err = err or check_class(n.class)
+  n.class, err = run_record.class_of(A.class)
   if err then return nil, err end
   n.origin, err = run_watch.parse_origin(A.origin)
   if err then return nil, err end
@@ -167,7 +168,7 @@ local function graph_for(c, A, n, count)
   if not g then return nil, reply.err('graph_unknown') end
   local err = #A.arrivals > 0 and arrival.check_graph(g, A.runs[1]) or #A.forks > 0 and fork.check(A, g.head.nodes) or (g.head.waits or #A.signals > 0) and waitpoint_token.check_secret(key.waitpoint_secrets(c))
   if err then return nil, err end
-  if not graph_store.use(c, n.class, g, count) then return nil, reply.err('graph_unknown') end
+  if not graph_store.use(c, n.class, g, count, key.ffx_run_class(c, n.class.digits)) then return nil, reply.err('graph_unknown') end
   graph_store.has_joins(g)
   return g
 end
@@ -188,7 +189,7 @@ local function create_run(c, batch, A, n, run, g)
     row.touch_run(r)
   end
   if further then redis.call('HSET', key.flow_core(c, run.flow_id), unpack(further)) end
-  if r.count > 1 then lane_counts.created(c, r, g) end
+  if r.count > 1 then lane_counts.created(c, r, g, 1) end
   run_record.created(c, run, n)
   if g.has_joins or run.limits then write_special(c, r, run, g) end
   row_edges.release_roots(c, r, g, batch, run)
@@ -205,7 +206,7 @@ local function create_all(c, A, n, runs)
   for i = 1, #runs do
     local run = runs[i]
     run.data, run.has_input = run_data.of_new(run.record, n.arrival and '' or run.input)
-    run_record.enter(c, batch, A, run, g, n)
+    run_record.enter(c, batch, run, g, n)
   end
   batch_writes.finish(batch)
   run_list.enter(c, n.class.flow_kind, runs)

@@ -3,8 +3,8 @@
 -- works on the bytes of the rows, and writes them at once, so it does not handle runs that the call has loaded.
 
 local known, held, ORDINAL_OF = run_rows.known, call.held, row.ORDINAL_OF
-local HEAD_BYTES, ROW_BYTES, PLAIN, TWICE_PLAIN = run_head.BYTES, node_row.BYTES, run_head.PLAIN, 2 * run_head.PLAIN
-local PENDING, PENDING_AT, WAITS_FOR, LOGGED = run_head.PENDING, run_head.COUNT_AT, node_row.WAITS_FOR, row.LOGGED
+local HEAD_BYTES, ROW_BYTES, PLAIN = run_head.BYTES, node_row.BYTES, run_head.PLAIN
+local PENDING, PENDING_AT, LOGGED = run_head.PENDING, run_head.COUNT_AT, row.LOGGED
 local HELD = node_row.HELD
 -- Bytes of the header before the state, and before the number of open nodes. Only the number of events follows the latter.
 local STATE, OPEN = run_head.STATE_AT - 1, run_head.OPEN_AT - 1
@@ -167,7 +167,7 @@ local function write_only(x, here, run, bytes, flags, done, result)
     run.logged and LOGGED or row_log.EVENTS_OF_ONE), row_bytes.completed(x, bytes)
   local length = result ~= '' and run_data.length_of(result)
   if not length then
-    redis.call('HSET', run.results_key, '1', result)
+    redis.call('HSET', run_rows.results_key(run), '1', result)
     redis.call('SETRANGE', run.key, STATE, before .. head .. done)
   else
     redis.call('SET', run.key, string.sub(bytes, 1, STATE) .. before .. head .. done .. run_data.before_result(run, bytes) .. length .. result)
@@ -197,7 +197,7 @@ end
 -- returns events. Returns it with the events of the successors.
 local function write_one(x, here, run, node, successors, bytes, flags, open, done, stem, result, events, log)
   if not (run.is_small and run_data.add_result(run, node.ordinal, result)) then
-    redis.call('HSET', run.results_key, node.ordinal_text, result)
+    redis.call('HSET', run_rows.results_key(run), node.ordinal_text, result)
   end
   local count = successors.count
   if count == 1 then
@@ -223,7 +223,7 @@ end
 -- Ends a node of a small run whose only successor is the next node, and has waited for nothing else: the usual step of a chain.
 -- `done`, `since`: the beginning and the middle of its row.
 local function pass_on(x, here, run, node, bytes, done, since, lease_id, stem, result, events)
-  if not run_data.add_result(run, node.ordinal, result) then redis.call('HSET', run.results_key, node.ordinal_text, result) end
+  if not run_data.add_result(run, node.ordinal, result) then redis.call('HSET', run_rows.results_key(run), node.ordinal_text, result) end
   local successors, noted, rows = node.successors, nil, nil
   local child = successors[1]
   local execution_id, is_leased = stem .. child.suffix, usual_lease.may_hand_on(x, here, run, child)
@@ -256,7 +256,7 @@ function usual_end.commit(x, execution_id, lease_id, attempt, result)
   local bytes = redis.call('GETRANGE', run.key, '0', run.read_to or node.read_to or run_rows.last_to_read(run, node))
   if #bytes < HEAD_BYTES then return false end
   local _, identity, marks, _, flags, open, events = struct.unpack(PENDING, bytes, PENDING_AT)
-  if flags % TWICE_PLAIN < PLAIN or identity ~= run.identity then return false end
+  if flags % (2 * PLAIN) < PLAIN or identity ~= run.identity then return false end
   local successors = node.successors
   if successors == nil then successors = graph_store.successors(run.graph, node) end
   if not successors then return false end
@@ -285,7 +285,7 @@ function usual_end.commit(x, execution_id, lease_id, attempt, result)
   -- When a node that ends has successors, other nodes are open.
   if run.is_small then open = count == 0 and count_open(run, bytes) or nil end
   if open == 1 and marks % 2 == run_head.JUDGED then return false end
-  if run.fail_fast and open and item_results.add(run, run.results_key, result, open - 1) then return false end
+  if run.fail_fast and open and item_results.add(run, run_rows.results_key(run), result, open - 1) then return false end
   local left_count = here.left_count + 1
   here.left[left_count], here.left_count = execution_id, left_count
   if here.lane == node.lane_id then
@@ -319,6 +319,6 @@ function usual_end.commit(x, execution_id, lease_id, attempt, result)
     return outcome
   end
   if open == 1 then log = log .. '\n' .. encode.logged('flow_success', '', '', '') end
-  event_log.push(here.c, run.id, run.events_key, here.c.now_text .. log)
+  event_log.push(here.c, run.id, run_rows.events_key(run), here.c.now_text .. log)
   return outcome
 end

@@ -97,6 +97,21 @@ function usual_lease.hand_on(x, here, run, execution_id, node, name, result)
   return lease_id
 end
 
+-- Leases a root of a run that the call creates, if its lane is empty. `input`: the input of the run. Returns its row; nil when it is to
+-- enter its lane.
+function usual_lease.begin(x, here, run, execution_id, node, input)
+  if #x.leased >= x.room or node.lane_id ~= x.lane or not node.plain then return nil end
+  if node.known_to ~= x.kinds and not is_known(x, node) then return nil end
+  if not x.looked then look(x) end
+  local c, limits = here.c, node.limits
+  if x.urgent or run.budget_ids and budget_gate.closed(c, run) or limits and not limit_admission.take_room(x.request, limits) then
+    return nil
+  end
+  local lease_id, n = begin_lease(x, here, execution_id, node)
+  x.leased[n] = row_claimed.describe(c, run, execution_id, lease_id, x.expires_text, node.uses_flow_input and input, NOTHING, true, limits)
+  return row_bytes.leased(here.leased, lease_id, limits)
+end
+
 -- Leases an execution of a plain run that waits in the lane for its first attempt. The worker knows its activity, no budget is
 -- used up, and limits have room. Reports whether it did: the general functions handle any other execution, and nodes of a large
 -- run, because a claim may take so many of them that it is better to write them together.
@@ -124,7 +139,7 @@ function usual_lease.take(x, execution_id)
   local leased = row_bytes.leased(here.leased, lease_id, limits)
   if events == row.LOGGED then
     redis.call('SETRANGE', run.key, node.place_text, leased)
-    event_log.push(c, run.id, run.events_key,
+    event_log.push(c, run.id, run_rows.events_key(run),
       c.now_text .. (node.line_started or usual_lease.line_of(node, 'started', 'line_started')) .. x.logged_instance)
   else
     row_log.write_small(run, bytes, events, node.started, node, leased)
