@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "391-1fa04c64fe990f95"
+const build = "392-840ee3df259f7b79"
