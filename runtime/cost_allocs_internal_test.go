@@ -15,7 +15,7 @@ func TestAllocationsOfTaskAndRun(t *testing.T) {
 		do   func()
 	}{
 		{"an execution of a worker", 20, func() { bench.runTask(t, claimed) }},
-		{"a run of a client", 12, func() { bench.runFlow(t, 1) }},
+		{"a run of a client", 15, func() { bench.runFlow(t, 1) }},
 	} {
 		if n := testing.AllocsPerRun(1000, x.do); n > x.most {
 			t.Errorf("%s allocates %v times, want at most %v", x.name, n, x.most)

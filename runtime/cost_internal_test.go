@@ -50,7 +50,7 @@ func (r readyCalls) Submit(_ context.Context, call enginerpc.SubmitCall) (engine
 func (r readyCalls) Start(_ context.Context, call enginerpc.StartCall) (enginerpc.StartReply, error) {
 	for _, run := range call.Runs {
 		id := run.Root[len(run.Root)-36:len(run.Root)-4] + "0000"
-		r.completions.Deliver(enginecore.FlowID(id), submit.RunCompletion{HasResult: true, Outcome: "success", Result: string(run.Input)})
+		r.completions.Deliver(enginecore.FlowID(id), submit.RunCompletion{HasResult: true, Outcome: "success", Result: run.Input})
 	}
 	return enginerpc.StartReply{}, nil
 }

@@ -132,6 +132,25 @@ func joinTwo(f *flow.Builder[string, string], three []flow.Ref[string]) flow.Ref
 	return flow.Node(f, "join", join, flow.Quorum(2, three...))
 }
 
+func joinTwoOfAll(f *flow.Builder[string, string], three []flow.Ref[string]) flow.Ref[string] {
+	return flow.Node(f, "join", join, flow.Quorum(2, three...), flow.LetRun())
+}
+
+// slept is a chain of nodes, of which the second one is a timer.
+func slept(nodes int) func() (*flow.Definition[string, string], error) {
+	return func() (*flow.Definition[string, string], error) {
+		f := flow.New[string, string]("meter")
+		ref := flow.Node(f, "n0", work, f.Input())
+		nap := flow.Sleep(f, "nap", due/2, flow.After(ref))
+		ref = flow.Node(f, "n1", work, ref, flow.After(nap))
+		for i := 2; i < nodes-1; i++ {
+			ref = flow.Node(f, fmt.Sprintf("n%d", i), work, ref)
+		}
+		flow.Return(f, ref)
+		return f.Build()
+	}
+}
+
 // waiting is a waitpoint and a node after it.
 func waiting() (*flow.Definition[string, string], error) {
 	f := flow.New[string, string]("meter")
@@ -214,6 +233,8 @@ var workloads = []workload{
 	{name: "quorum", of: fan, per: 5, ends: 4, width: 3, build: joined(joinTwo), drops: func(x enginerpc.ClaimedExecution) bool {
 		return x.Node == "n2"
 	}},
+	{name: "quorum, let run", of: fan, per: 5, ends: 5, width: 3, build: joined(joinTwoOfAll)},
+	{name: "chain, sleeps", of: chain, per: chainNodes, ends: chainNodes - 1, build: slept(chainNodes)},
 	{name: "chain, forked", of: chain, per: 9, ends: 9, isLine: true, build: line(chainNodes), start: forked},
 	{name: "ScheduleToStart", of: single, per: 1, ends: 1, isLine: true, build: line(1, activity.ScheduleToStart(time.Minute))},
 	{name: "StartToClose", of: single, per: 1, ends: 1, isLine: true, build: line(1, activity.StartToClose(time.Minute))},

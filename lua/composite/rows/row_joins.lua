@@ -15,9 +15,9 @@ local function letter_of(r, upstream)
   return redis.call('GETRANGE', states_key(r), upstream, upstream)
 end
 
--- Records that the edge from an upstream to a join of a plain run is satisfied.
-function row_joins.note_success(run, stem, node, upstream)
-  redis.call('SETRANGE', key_of(run, stem, node.suffix), upstream.ordinal_text, SATISFIED)
+-- Records that the edge from an upstream to a join of a plain run is satisfied, before or after the decision of the join.
+function row_joins.note_success(run, stem, node, upstream, is_late)
+  redis.call('SETRANGE', key_of(run, stem, node.suffix), upstream.ordinal_text, is_late and LATE or SATISFIED)
 end
 
 -- Reports whether an upstream's result is an input of its join: it existed when the join was satisfied.

@@ -46,7 +46,7 @@ local function read_children(run, bytes, from, successors)
   return true
 end
 
--- For the joins among the successors of a node: how many successes each waits for.
+-- For the joins among the successors of a node: the results of usual_join.open_to.
 local join_open = {}
 
 -- Does the same for a node with joins among its successors. Returns the successors without joins, or all when the success satisfies
@@ -60,12 +60,11 @@ local function read_with_joins(run, bytes, from, successors, stem)
       bytes, from, at = read_from(run, successors, i), child.place, 0
     end
     local open = row_bytes.open_edges(bytes, at)
-    if not open or open < 1 or open == 1 and not (child.plain or child.join) then return false end
     if child.join then
       open = usual_join.open_to(run, stem, successors, child, open)
-      if not open then return false end
       join_open[i] = open
     end
+    if not open or open < 1 and not child.join or open == 1 and not (child.plain or child.join) then return false end
     if not child.join or open == 1 then
       n = n + 1
       child_bytes[n], child_at[n], child_open[n] = bytes, at, open

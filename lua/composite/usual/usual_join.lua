@@ -26,9 +26,11 @@ local function is_satisfied(run, stem, node, open)
   return satisfied
 end
 
--- Returns how many edges to a join are open, 1 when one more success satisfies it. `open`: how many are. Returns nil when the general
--- functions have to resolve the edge.
+-- Returns how many edges to a join are open, 1 when one more success satisfies it, and 0 when it is satisfied already. `open`: how
+-- many are, nil for a join that no longer waits. Returns nil when the general functions have to resolve the edge.
 function usual_join.open_to(run, stem, successors, node, open)
+  if not open then return redis.call('HGET', group_key(run, stem, node), 'group_state') == 'satisfied' and 0 or nil end
+  if open < 1 then return nil end
   local satisfied = is_satisfied(run, stem, node, open)
   if not satisfied then return satisfied == false and open or nil end
   return node.may_take and not node.delay and successors.count == 1 and 1 or nil
@@ -47,11 +49,11 @@ function usual_join.count_all(c, run, stem, upstream, successors, open)
     local node = successors[i]
     if node.join then
       local target = group_key(run, stem, node)
-      row_joins.note_success(run, stem, node, upstream)
+      row_joins.note_success(run, stem, node, upstream, open[i] == 0)
       redis.call('HINCRBY', target, 'succeeded', 1)
       if open[i] == 1 then
         redis.call('HSET', target, 'group_state', 'satisfied', 'satisfied_at', c.now_text)
-      else
+      elseif open[i] > 1 then
         redis.call('SETRANGE', run.key, node.open_place or open_place(node), struct.pack(node_row.OPEN_FORMAT, open[i] - 1))
       end
     end
