@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "392-c5572574308cdbd0"
+const build = "393-fa612c6ab85a5e21"
