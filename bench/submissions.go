@@ -34,7 +34,8 @@ func newGraphHash() string { return strings.ReplaceAll(uuid.NewString(), "-", ""
 // costRuns creates runs of a graph that the partition has.
 func costRuns(p keyspace.Partition, hash string, count int) enginerpc.SubmitCall {
 	call := enginerpc.SubmitCall{
-		Partition: p, Class: runrecord.Class{Graph: hash, GraphHash: "g", FlowName: "cost", Namespace: "bench"}.Encode(),
+		Partition: p,
+		Class:     runrecord.Class{Graph: hash, GraphHash: "g", FlowName: "cost", Namespace: "bench"}.Encode(),
 		Runs: make([]enginerpc.SubmitRun, count),
 	}
 	for i := range call.Runs {
