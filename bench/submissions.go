@@ -36,7 +36,7 @@ func costRuns(p keyspace.Partition, hash string, count int) enginerpc.SubmitCall
 	call := enginerpc.SubmitCall{
 		Partition: p,
 		Class:     runrecord.Class{Graph: hash, GraphHash: "g", FlowName: "cost", Namespace: "bench"}.Encode(),
-		Runs: make([]enginerpc.SubmitRun, count),
+		Runs:      make([]enginerpc.SubmitRun, count),
 	}
 	for i := range call.Runs {
 		run := uuid.NewString()
