@@ -136,7 +136,8 @@ const (
 )
 
 // flowNode returns how the id of the flow of an execution begins, without rootSuffix, and the ordinal of its node
-// there, as keyspace.NodeExecutionID takes it; 0 for an execution that is not a node of a flow that was submitted whole.
+// there, as keyspace.NodeExecutionID takes it; 0 for an execution that is not a node of a flow that was submitted
+// whole.
 func flowNode(id enginecore.ExecutionID) (flow string, ordinal int) {
 	text := id.UUID()
 	if len(text) != uuidLength {

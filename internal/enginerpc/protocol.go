@@ -61,8 +61,8 @@ func (conn *Conn) storedProtocol(ctx context.Context) (int, error) {
 	text, err := read()
 	if conn.isFormer(text, err) {
 		if former := conn.refuseFormerRuns(ctx, text); former != nil {
-			// A server that becomes a replica has nothing at first, and all data a moment later: so read again, now that
-			// there are runs. The conclusion of this program from them is final.
+			// A server that becomes a replica has nothing at first, and all data a moment later: so read again, now
+			// that there are runs. The conclusion of this program from them is final.
 			if text, err = read(); conn.isFormer(text, err) {
 				return 1, former
 			}

@@ -164,8 +164,8 @@ func (c *CompiledFlow) inNamespace(namespace keyspace.Namespace) (*CompiledFlow,
 func (c *CompiledFlow) another() *CompiledFlow {
 	return &CompiledFlow{
 		Graph: c.Graph, Hash: c.Hash, Definition: c.Definition, Nodes: slices.Clone(c.Nodes),
-		nodeNumbers: c.nodeNumbers,
-		Edges:       c.Edges, tags: c.tags, waits: c.waits, usual: c.usual, budgets: c.budgets, budgetTexts: c.budgetTexts,
+		nodeNumbers: c.nodeNumbers, Edges: c.Edges, tags: c.tags, waits: c.waits, usual: c.usual,
+		budgets: c.budgets, budgetTexts: c.budgetTexts,
 	}
 }
 

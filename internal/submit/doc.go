@@ -18,8 +18,8 @@
 // A start takes this way: CompileFlow encodes the graph once; NewPlan derives the ids and resolves limits, budgets and
 // fairness key from the input; Submitter.Submit joins small runs of the same flow into one call: ffx_start in the usual
 // case, and ffx_submit, partition by partition, in other cases, after it has stored the graph where the partition does
-// not have it (ffx_put_graph). A backend without stored graphs creates the run node by node. AwaitResult then waits for the completion message, and queries the engine
-// whenever that message may have been missed.
+// not have it (ffx_put_graph). A backend without stored graphs creates the run node by node. AwaitResult then waits for
+// the completion message, and queries the engine whenever that message may have been missed.
 //
 // The package uses engine (the connection), flowgraph (stored flows) and valueschema (schemas of the
 // answers to waits). Admission, schedule, contract, worker and keeper import it; it calls none of them.

@@ -79,8 +79,8 @@ func (k StartKey) class() []byte {
 		return last.text
 	}
 	text := runrecord.Class{
-		Graph: k.compiled.formHash(), GraphHash: k.compiled.Hash, FlowName: k.compiled.Graph.Name, Namespace: of.namespace,
-		Retention: of.retention, Priority: k.compiled.priority,
+		Graph: k.compiled.formHash(), GraphHash: k.compiled.Hash, FlowName: k.compiled.Graph.Name,
+		Namespace: of.namespace, Retention: of.retention, Priority: k.compiled.priority,
 	}.Encode()
 	k.compiled.class.Store(&encodedClass{of, text})
 	return text
@@ -98,7 +98,8 @@ type encodedClass struct {
 // record is the record of the run of a plan, as it is stored.
 func (p *RunPlan) record() []byte {
 	r := runrecord.Record{
-		RunID: p.Run, InputHash: p.InputHash, TraceContext: p.trace, FairKey: p.FairKey, Creator: p.Creator, Memo: p.Memo,
+		RunID: p.Run, InputHash: p.InputHash, TraceContext: p.trace, FairKey: p.FairKey, Creator: p.Creator,
+		Memo: p.Memo,
 	}
 	for _, parent := range p.Parents {
 		r.Parent, r.FailFast = string(parent.ExecutionID), parent.FailFast

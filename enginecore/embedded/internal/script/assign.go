@@ -10,10 +10,10 @@ import (
 func valueName(i int) string { return ".value" + strconv.Itoa(i) }
 
 // assignByValues returns a statement with the effect of an assignment. The interpreter compiles two forms of
-// assignments to local variables wrongly: one of `a and b` leaves the variable as it is where a is false or nil, and one
-// to several targets lets later values and targets see the variables that it has changed already. These are made in two
-// steps: all values are read, and then assigned to the elements of tables first, whose places may depend on the
-// variables.
+// assignments to local variables wrongly: one of `a and b` leaves the variable as it is where a is false or nil, and
+// one to several targets lets later values and targets see the variables that it has changed already. These are made
+// in two steps: all values are read, and then assigned to the elements of tables first, whose places may depend on
+// the variables.
 func assignByValues(s *ast.AssignStmt) ast.Stmt {
 	if !isCompiledWrongly(s) {
 		return s
