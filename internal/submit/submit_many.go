@@ -22,8 +22,8 @@ type Outcome struct {
 }
 
 // SubmitMany starts runs, several with one call where they are of one flow, and of one partition unless they are of
-// the usual case on one server. The outcomes are in
-// the order of the plans; a plan that is nil has none. Single starts are not traced.
+// the usual case on one server. The outcomes are in the order of the plans; a plan that is nil has none. Single starts
+// are not traced.
 func (s *Submitter) SubmitMany(ctx context.Context, plans []*RunPlan) []Outcome {
 	outcomes := make([]Outcome, len(plans))
 	var group errgroup.Group
