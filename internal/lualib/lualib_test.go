@@ -89,7 +89,7 @@ func TestFunctionsRefusedWhenFull(t *testing.T) {
 	want := []string{
 		"ff_add_execution_to_flow", "ff_apply_dependency_to_child", "ff_create_budget", "ff_create_execution", "ff_create_flow",
 		"ff_create_quota_policy", "ff_replay_execution", "ff_set_edge_group_policy", "ff_stage_dependency_edge",
-		"ffx3_add_api_session", "ffx3_add_api_token", "ffx3_end_api_request", "ffx3_publish_flow", "ffx3_put_graph", "ffx3_rerun", "ffx3_set_budget", "ffx3_set_quota", "ffx3_start_bulk_job", "ffx3_submit",
+		"ffx3_add_api_session", "ffx3_add_api_token", "ffx3_end_api_request", "ffx3_publish_flow", "ffx3_put_graph", "ffx3_rerun", "ffx3_set_budget", "ffx3_set_quota", "ffx3_start", "ffx3_start_bulk_job", "ffx3_submit",
 	}
 	var refused []string
 	flags := map[string]int{}
