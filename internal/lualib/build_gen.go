@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "393-fa612c6ab85a5e21"
+const build = "394-d23f26abde6255b6"

@@ -282,8 +282,8 @@ function usual_end.commit(x, execution_id, lease_id, attempt, result)
   elseif count > 0 and not read_children(run, rows, node.place - at, all) then
     return false
   end
-  -- When a node that ends has successors, other nodes are open.
-  if run.is_small then open = count == 0 and count_open(run, bytes) or nil end
+  -- When a node that ends has successors other than joins, these are open. A join may have ended before.
+  if run.is_small then open = successors.count == 0 and count_open(run, bytes) or nil end
   if open == 1 and marks % 2 == run_head.JUDGED then return false end
   if run.fail_fast and open and item_results.add(run, run_rows.results_key(run), result, open - 1) then return false end
   local left_count = here.left_count + 1
