@@ -155,7 +155,8 @@ func (conn *Conn) historyBefore(ctx context.Context, info callInfo, w *wire) (st
 }
 
 // wrote reports whether a call may have written something by its reply. A reply that requests a check of the answer
-// against a schema means that the call has written nothing and is made again.
+// against a schema means that the call has written nothing and is made again. A call of ffx_start that has created no
+// run leaves all of them to ffx_submit.
 func wrote(reply any) bool {
 	switch r := reply.(type) {
 	case SignalReply:
@@ -164,6 +165,8 @@ func wrote(reply any) bool {
 		return r.AnswerSchema == ""
 	case EndWaitReply:
 		return r.AnswerSchema == ""
+	case StartReply:
+		return r.Outcomes == "" || strings.Contains(r.Outcomes, "1")
 	}
 	return true
 }
