@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // ErrPartition is returned by AddExecution for an execution in another partition than the flow, because the two cannot
@@ -239,6 +243,64 @@ func (c *Client) flow(ctx context.Context, id enginecore.FlowID, fields []string
 		return nil, enginecore.ErrFlowNotFound
 	}
 	return found[id], nil
+}
+
+// runsCursor begins the cursor of a page of runs, which follow all other flows: "runs.<partition>.<time>.<id>".
+const runsCursor = "runs."
+
+// flowIDs returns about limit flows from a cursor on, each with its partition: those of the index of flows, and then
+// the runs, which are in lists of their own.
+func (c *Client) flowIDs(
+	ctx context.Context, cursor string, limit int,
+) (ids []string, next string, places []keyspace.Partition, err error) {
+	s := source{partitions: c.core.Partitioning().FlowPartitions(), key: c.keys.IndexFlowIndex}
+	if strings.HasPrefix(cursor, runsCursor) {
+		return c.runIDs(ctx, s.partitions, cursor, limit)
+	}
+	ids, next, places, err = c.scanPlaces(ctx, s, cursor, limit)
+	if next == "" && err == nil {
+		next = fmt.Sprintf("%s%d.0.", runsCursor, s.partitions[0].Index)
+	}
+	return ids, next, places, err
+}
+
+func (c *Client) runIDs(
+	ctx context.Context, partitions []keyspace.Partition, cursor string, limit int,
+) (ids []string, next string, places []keyspace.Partition, err error) {
+	index, rest, _ := strings.Cut(strings.TrimPrefix(cursor, runsCursor), ".")
+	listedAt, id, _ := strings.Cut(rest, ".")
+	number, err1 := strconv.ParseUint(index, 10, 16)
+	after, err2 := strconv.ParseInt(listedAt, 10, 64)
+	at := slices.IndexFunc(partitions, func(p keyspace.Partition) bool { return uint64(p.Index) == number })
+	if err1 != nil || err2 != nil || at < 0 {
+		return nil, "", nil, fmt.Errorf("%w: %.80q", runtime.ErrCursor, cursor)
+	}
+	if limit <= 0 {
+		limit = defaultLimit
+	}
+	for limit = min(limit, maxLimit); len(ids) < limit && at < len(partitions); {
+		reply, err := c.core.ListRuns(ctx, enginerpc.ListRunsCall{
+			Partition: partitions[at], Limit: int64(limit - len(ids)), Children: true, OldestFirst: true,
+			BehindAt: after, BehindID: enginecore.FlowID(id),
+		})
+		if errors.Is(err, enginecore.ErrContractOnly) {
+			return nil, "", nil, nil // there are none
+		} else if err != nil {
+			return nil, "", nil, err
+		}
+		for _, run := range reply.Runs {
+			ids, places = append(ids, string(run.FlowID)), append(places, partitions[at])
+		}
+		after, id = reply.NextAt, string(reply.NextID)
+		if !reply.More {
+			after, id = 0, ""
+			at++
+		}
+	}
+	if at == len(partitions) {
+		return ids, "", places, nil
+	}
+	return ids, fmt.Sprintf("%s%d.%d.%s", runsCursor, partitions[at].Index, after, id), places, nil
 }
 
 // Policies for cancelling a flow, which FlowCancel describes.

@@ -348,8 +348,7 @@ type FlowQuery struct {
 func (c *Client) ListFlows(
 	ctx context.Context, q FlowQuery, cursor string, limit int,
 ) (*fabrictype.Page[FlowInfo], error) {
-	s := source{partitions: c.core.Partitioning().FlowPartitions(), key: c.keys.IndexFlowIndex}
-	ids, next, places, err := c.scanPlaces(ctx, s, cursor, limit)
+	ids, next, places, err := c.flowIDs(ctx, cursor, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list flows: %w", err)
 	}

@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -10,9 +11,11 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/recordstate"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -101,6 +104,45 @@ func TestListsSelectByQuery(t *testing.T) {
 		}
 		for _, err := range d.Members(d.ctx, enginecore.FlowID(uuid.NewString())) {
 			require.NoError(t, err)
+		}
+	})
+}
+
+// Flows of other tools and runs are listed together, whatever the size of the pages.
+func TestListsOfFlowsContainRuns(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		d := newDesk(t, b)
+		f := flow.New[int, int]("shop")
+		flow.Return(f, flow.Node(f, "charge", activity.New("charge", func(_ context.Context, n int) (int, error) {
+			return n, nil
+		}), f.Input()))
+		def, err := f.Build()
+		require.NoError(t, err)
+		var want []string
+		for i := range 20 {
+			run, err := runtime.Start(d.ctx, b.Client, def, i)
+			require.NoError(t, err)
+			described, err := run.Describe(d.ctx)
+			require.NoError(t, err)
+			want = append(want, string(described.FlowID))
+			id, _, err := d.CreateFlow(d.ctx, admin.FlowSpec{Kind: "build"})
+			require.NoError(t, err)
+			want = append(want, string(id))
+		}
+		for _, limit := range []int{0, 1, 7} {
+			var found []string
+			for cursor := ""; ; {
+				page, err := d.ListFlows(d.ctx, admin.FlowQuery{}, cursor, limit)
+				require.NoError(t, err)
+				for _, f := range page.Items {
+					found = append(found, string(f.ID))
+				}
+				if cursor = page.Next; cursor == "" {
+					break
+				}
+			}
+			require.ElementsMatch(t, want, found, "pages of %d", limit)
 		}
 	})
 }
