@@ -248,8 +248,8 @@ func (c *Client) flow(ctx context.Context, id enginecore.FlowID, fields []string
 // runsCursor begins the cursor of a page of runs, which follow all other flows: "runs.<partition>.<time>.<id>".
 const runsCursor = "runs."
 
-// flowIDs returns about limit flows from a cursor on, each with its partition: those of the index of flows, and then
-// the runs, which are in lists of their own.
+// flowIDs returns about limit flows from a cursor on, each with its partition: first the members of the index of
+// flows, and then the runs, which are in lists of their own.
 func (c *Client) flowIDs(
 	ctx context.Context, cursor string, limit int,
 ) (ids []string, next string, places []keyspace.Partition, err error) {
