@@ -3,6 +3,7 @@ package enginerpc
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -14,8 +15,8 @@ import (
 // flowsPerRead is how many flows one call reads.
 const flowsPerRead = 100
 
-// FlowFields reads fields of the records of flows, which may be in several partitions. Flows that do not exist are left
-// out. A connection in contract mode reads hashes: it has no other flows.
+// FlowFields reads fields of the records of flows, which may be in several partitions, in one round trip. Flows that do
+// not exist are left out. A connection in contract mode reads hashes: it has no other flows.
 func (conn *Conn) FlowFields(
 	ctx context.Context, ids []enginecore.FlowID, fields []string,
 ) (map[enginecore.FlowID]map[string]string, error) {
@@ -30,52 +31,59 @@ func (conn *Conn) FlowFields(
 		}
 		places[p] = append(places[p], id)
 	}
-	out := make(map[enginecore.FlowID]map[string]string, len(ids))
-	for p, all := range places {
-		for len(all) > 0 {
-			some := all[:min(len(all), flowsPerRead)]
-			all = all[len(some):]
-			if err := conn.readFlows(ctx, p, some, fields, out); err != nil {
-				return nil, err
+	if conn.contractOnly {
+		return conn.readFlowHashes(ctx, places, fields)
+	}
+	return conn.readFlows(ctx, places, fields)
+}
+
+func (conn *Conn) readFlows(
+	ctx context.Context, places map[keyspace.Partition][]enginecore.FlowID, fields []string,
+) (map[enginecore.FlowID]map[string]string, error) {
+	pipeline := conn.Pipeline()
+	var replies []*Result[ReadFlowsReply]
+	for p, ids := range places {
+		for some := range slices.Chunk(ids, flowsPerRead) {
+			call := ReadFlowsCall{Partition: p, Fields: strings.Join(fields, ","), Flows: some}
+			replies = append(replies, Add[ReadFlowsReply](pipeline, call))
+		}
+	}
+	if err := pipeline.Run(ctx); err != nil {
+		return nil, err
+	}
+	out := make(map[enginecore.FlowID]map[string]string)
+	for _, result := range replies {
+		reply, err := result.Get()
+		if err != nil {
+			return nil, err
+		}
+		for _, flow := range reply.Flows {
+			values := make(map[string]string, len(flow.Values))
+			for _, v := range flow.Values {
+				values[v.Name] = string(v.Value)
 			}
+			out[flow.FlowID] = values
 		}
 	}
 	return out, nil
 }
 
-func (conn *Conn) readFlows(
-	ctx context.Context, p keyspace.Partition, ids []enginecore.FlowID, fields []string,
-	out map[enginecore.FlowID]map[string]string,
-) error {
-	if conn.contractOnly {
-		return conn.readFlowHashes(ctx, p, ids, fields, out)
-	}
-	reply, err := conn.ReadFlows(ctx, ReadFlowsCall{Partition: p, Fields: strings.Join(fields, ","), Flows: ids})
-	if err != nil {
-		return err
-	}
-	for _, flow := range reply.Flows {
-		values := make(map[string]string, len(flow.Values))
-		for _, v := range flow.Values {
-			values[v.Name] = string(v.Value)
-		}
-		out[flow.FlowID] = values
-	}
-	return nil
-}
-
 func (conn *Conn) readFlowHashes(
-	ctx context.Context, p keyspace.Partition, ids []enginecore.FlowID, fields []string,
-	out map[enginecore.FlowID]map[string]string,
-) error {
-	commands := make(rueidis.Commands, len(ids))
-	for i, id := range ids {
-		commands[i] = conn.client.B().Hmget().Key(conn.keys.FlowCore(p, id)).Field(fields...).Build()
+	ctx context.Context, places map[keyspace.Partition][]enginecore.FlowID, fields []string,
+) (map[enginecore.FlowID]map[string]string, error) {
+	var commands rueidis.Commands
+	var ids []enginecore.FlowID
+	for p, some := range places {
+		for _, id := range some {
+			commands = append(commands, conn.client.B().Hmget().Key(conn.keys.FlowCore(p, id)).Field(fields...).Build())
+		}
+		ids = append(ids, some...)
 	}
+	out := make(map[enginecore.FlowID]map[string]string, len(ids))
 	for i, result := range conn.client.DoMulti(ctx, commands...) {
 		values, err := result.ToArray()
 		if err != nil {
-			return readError(ctx, err)
+			return nil, readError(ctx, err)
 		}
 		found := make(map[string]string, len(fields))
 		for at := range min(len(values), len(fields)) {
@@ -87,7 +95,7 @@ func (conn *Conn) readFlowHashes(
 			out[ids[i]] = found
 		}
 	}
-	return nil
+	return out, nil
 }
 
 // readError is the error of a read.
