@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -267,12 +266,13 @@ func (c *Client) flowIDs(
 func (c *Client) runIDs(
 	ctx context.Context, partitions []keyspace.Partition, cursor string, limit int,
 ) (ids []string, next string, places []keyspace.Partition, err error) {
-	index, rest, _ := strings.Cut(strings.TrimPrefix(cursor, runsCursor), ".")
+	at, rest, err := placeOf(cursor, runsCursor, partitions)
+	if err != nil {
+		return nil, "", nil, err
+	}
 	listedAt, id, _ := strings.Cut(rest, ".")
-	number, err1 := strconv.ParseUint(index, 10, 16)
-	after, err2 := strconv.ParseInt(listedAt, 10, 64)
-	at := slices.IndexFunc(partitions, func(p keyspace.Partition) bool { return uint64(p.Index) == number })
-	if err1 != nil || err2 != nil || at < 0 {
+	after, err := strconv.ParseInt(listedAt, 10, 64)
+	if err != nil {
 		return nil, "", nil, fmt.Errorf("%w: %.80q", runtime.ErrCursor, cursor)
 	}
 	if limit <= 0 {
@@ -284,7 +284,7 @@ func (c *Client) runIDs(
 			BehindAt: after, BehindID: enginecore.FlowID(id),
 		})
 		if errors.Is(err, enginecore.ErrContractOnly) {
-			return nil, "", nil, nil // there are none
+			return nil, "", nil, nil // contract mode has no runs
 		} else if err != nil {
 			return nil, "", nil, err
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -13,7 +12,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/recordstate"
-	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // The nodes of runs that were submitted whole have no separate hashes: the library reads and lists them.
@@ -109,18 +107,16 @@ func (c *Client) nodeIDs(
 	if limit <= 0 {
 		limit = defaultLimit
 	}
-	index, rest, _ := strings.Cut(strings.TrimPrefix(cursor, nodesCursor), ".")
-	number, err := strconv.ParseUint(index, 10, 16)
-	at := slices.IndexFunc(partitions, func(p keyspace.Partition) bool { return uint64(p.Index) == number })
-	if err != nil || at < 0 {
-		return nil, "", fmt.Errorf("%w: %.80q", runtime.ErrCursor, cursor)
+	at, rest, err := placeOf(cursor, nodesCursor, partitions)
+	if err != nil {
+		return nil, "", err
 	}
 	for limit = min(limit, maxLimit); len(ids) < limit && at < len(partitions); {
 		reply, err := c.core.ListNodes(ctx, enginerpc.ListNodesCall{
 			Partition: partitions[at], Cursor: rest, Limit: int64(limit - len(ids)), FlowID: q.Flow,
 		})
 		if errors.Is(err, enginecore.ErrContractOnly) {
-			return nil, "", nil // there are none
+			return nil, "", nil // contract mode has no nodes
 		} else if err != nil {
 			return nil, "", err
 		}

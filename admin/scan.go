@@ -87,17 +87,27 @@ func parseCursor(text string, partitions []keyspace.Partition) (at int, from pla
 	if text == "" {
 		return 0, place{}, nil
 	}
-	index, rest, _ := strings.Cut(text, ".")
+	at, rest, err := placeOf(text, "", partitions)
+	if err != nil {
+		return 0, place{}, err
+	}
 	cursor, server, _ := strings.Cut(rest, ".")
-	number, err1 := strconv.ParseUint(index, 10, 16)
 	from.server = server
-	var err2 error
-	from.cursor, err2 = strconv.ParseUint(cursor, 10, 64)
-	at = slices.IndexFunc(partitions, func(p keyspace.Partition) bool { return uint64(p.Index) == number })
-	if err1 != nil || err2 != nil || at < 0 {
+	if from.cursor, err = strconv.ParseUint(cursor, 10, 64); err != nil {
 		return 0, place{}, fmt.Errorf("%w: %.80q", runtime.ErrCursor, text)
 	}
 	return at, from, nil
+}
+
+// placeOf returns the place of the partition in a cursor "<prefix><partition>.<rest>", and the rest.
+func placeOf(cursor, prefix string, partitions []keyspace.Partition) (at int, rest string, err error) {
+	index, rest, _ := strings.Cut(strings.TrimPrefix(cursor, prefix), ".")
+	number, err := strconv.ParseUint(index, 10, 16)
+	at = slices.IndexFunc(partitions, func(p keyspace.Partition) bool { return uint64(p.Index) == number })
+	if err != nil || at < 0 {
+		return 0, "", fmt.Errorf("%w: %.80q", runtime.ErrCursor, cursor)
+	}
+	return at, rest, nil
 }
 
 // glimpse records which of some partitions had entries when they were read.
