@@ -50,7 +50,7 @@ type Batcher[K comparable, Req, Res any] struct {
 
 	mu    sync.Mutex
 	lines map[K]batchLine[Req, Res] // the keys with a call in flight
-	// entries keeps empty entries for reuse, of requests that nothing refers to any more.
+	// entries holds the emptied entries of answered requests for reuse.
 	entries sync.Pool
 }
 
@@ -101,7 +101,7 @@ func (b *Batcher[K, Req, Res]) entry() *batchEntry[Req, Res] {
 	return new(batchEntry[Req, Res])
 }
 
-// done empties an entry that nothing refers to any more, for reuse.
+// done empties the entry of an answered request for reuse. No call may refer to it.
 func (b *Batcher[K, Req, Res]) done(mine *batchEntry[Req, Res]) {
 	*mine = batchEntry[Req, Res]{mailbox: mine.mailbox}
 	b.entries.Put(mine)
