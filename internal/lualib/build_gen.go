@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "394-d23f26abde6255b6"
+const build = "395-254248beaf154d98"

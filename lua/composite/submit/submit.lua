@@ -144,11 +144,13 @@ end
 
 local OK = { 'OK', '', '', '' }
 
--- Reports whether none of the runs of a call exists.
+-- Reports whether none of the runs of a call exists. Where the partition has flows of the contract's calls, one of them may have
+-- the id of a run.
 local function are_new(c, A)
   local keys = call.short_list()
   for i = 1, #A.runs do keys[i] = key.flow_nodes(c, A.runs[i].flow_id) end
-  return #keys > 0 and redis.call('EXISTS', unpack(keys)) == 0
+  keys[#keys + 1] = key.index_flow_index(c)
+  return redis.call('EXISTS', unpack(keys)) == 0
 end
 
 -- Returns the outcome of a run that already exists, or that must not be created; nil for one that is to be created. `is_new`: the

@@ -76,16 +76,26 @@ local function parse(args)
   return s
 end
 
--- Returns the runs that exist already, or come twice, by their places; nil when all are new.
+-- Returns the runs that exist already, or come twice, by their places; nil when all are new. Where a partition has flows of the
+-- contract's calls, one of them may have the id of a run.
 local function find_existing(s)
-  local keys, existing, seen = s.keys, nil, nil
+  local keys, count, existing, seen = s.keys, s.count, nil, nil
+  for n = 1, #s.groups do keys[count + n] = key.index_flow_index(s.groups[n].here.c) end
   if redis.call('EXISTS', unpack(keys)) > 0 then
-    existing = {}
-    for i = 1, #keys do existing[i] = redis.call('EXISTS', keys[i]) == 1 end
+    for n = 1, #s.groups do
+      local members, c = s.groups[n], s.groups[n].here.c
+      for m = 1, #members do
+        local i = members[m]
+        if redis.call('EXISTS', keys[i], key.flow_core(c, s.ids[i])) > 0 then
+          existing = existing or {}
+          existing[i] = true
+        end
+      end
+    end
   end
-  if s.count == 1 then return existing end
+  if count == 1 then return existing end
   seen = {}
-  for i = 1, #keys do
+  for i = 1, count do
     if seen[keys[i]] then
       existing = existing or {}
       existing[i] = true
