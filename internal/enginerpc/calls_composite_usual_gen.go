@@ -136,8 +136,8 @@ type WorkCall struct {
 // WorkCompletion is an element of WorkCall.Completions.
 type WorkCompletion struct {
 	ExecutionID enginecore.ExecutionID
-	LeaseID     enginecore.LeaseID
-	Attempt     string
+	Lease       string
+	Run         []byte
 	Result      []byte
 }
 
@@ -155,14 +155,15 @@ type WorkReply struct {
 
 // Work runs ffx3_work. Commits the results of several executions of one worker, as ffx_complete does
 // for each, and leases it up to `count` executions that come next. On a server that has all
-// partitions, the executions may be of any of them. `attempt` is empty for the first attempt under its
-// first lease, whose id follows from the lease; otherwise it is the lease epoch and the attempt's id,
-// with a blank between them. The outcomes are in the order of the completions, with blanks between
-// them: OK, ALREADY_SATISFIED, or the code with which ffx_complete would have refused; a refused
-// completion does not affect the others. The outcome ended is OK, too: the completion has ended its
-// run and is the result of the run, for which nothing but the process of `origin` waits, so that no
-// message is sent. On such a server, the call also counts sums of usage first, see ffx_count_usage.
-// After a lost reply, send it again with `repeated`.
+// partitions, the executions may be of any of them. `lease` is the id of the lease, and for other
+// attempts than the first one under its first lease, whose id follows from the lease, the lease epoch
+// and the attempt's id, after a blank each. `run` is the id of the node's run in bytes, without the
+// last four digits; empty for an execution outside of runs. The outcomes are in the order of the
+// completions, with blanks between them: OK, ALREADY_SATISFIED, or the code with which ffx_complete
+// would have refused; a refused completion does not affect the others. The outcome ended is OK, too:
+// the completion has ended its run and is the result of the run, for which nothing but the process of
+// `origin` waits, so that no message is sent. On such a server, the call also counts sums of usage
+// first, see ffx_count_usage. After a lost reply, send it again with `repeated`.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: errorcode.InvalidInput, enginecore.ErrInvalidCapabilities.
@@ -185,8 +186,8 @@ func (c WorkCall) encode(w *wire) {
 		x := &c.Completions[i]
 		w.anyExecution("completions.execution_id", x.ExecutionID)
 		w.text(string(x.ExecutionID))
-		w.text(string(x.LeaseID))
-		w.text(x.Attempt)
+		w.text(x.Lease)
+		w.bytes(x.Run)
 		w.bytes(x.Result)
 	}
 	w.int(int64(len(c.Sums)))

@@ -180,14 +180,19 @@ func (conn *Conn) readGraph(ctx context.Context, x *ClaimedExecution, part graph
 	return chunk.(ReadGraphReply), nil
 }
 
-// AttemptText returns the attempt of a completion as WorkCompletion has it: "" for the first attempt under its first
-// lease, whose id follows from the lease.
-func AttemptText(lease enginecore.LeaseID, epoch enginecore.LeaseEpoch, attempt keyspace.AttemptID) string {
-	rest := attemptDigit + 1
-	if epoch == 1 && len(attempt) == len(lease) && len(lease) >= rest && attempt[attemptDigit] == '1' &&
-		string(attempt[:attemptDigit]) == string(lease[:attemptDigit]) &&
-		string(attempt[rest:]) == string(lease[rest:]) {
-		return ""
+// Completed returns the completion of a claimed execution with a result. It names the attempt unless that is the first
+// one under its first lease, whose id follows from the lease.
+func Completed(x *ClaimedExecution, result []byte) WorkCompletion {
+	lease := string(x.LeaseID)
+	if !isFirstAttempt(x) {
+		lease += " " + strconv.FormatInt(int64(x.LeaseEpoch), 10) + " " + string(x.AttemptID)
 	}
-	return strconv.FormatInt(int64(epoch), 10) + " " + string(attempt)
+	return WorkCompletion{ExecutionID: x.ExecutionID, Lease: lease, Run: keyspace.PackRunOf(x.ExecutionID), Result: result}
+}
+
+// isFirstAttempt reports whether the id of an attempt follows from its lease.
+func isFirstAttempt(x *ClaimedExecution) bool {
+	lease, attempt, rest := x.LeaseID, x.AttemptID, attemptDigit+1
+	return x.LeaseEpoch == 1 && len(attempt) == len(lease) && len(lease) >= rest && attempt[attemptDigit] == '1' &&
+		string(attempt[:attemptDigit]) == string(lease[:attemptDigit]) && string(attempt[rest:]) == string(lease[rest:])
 }

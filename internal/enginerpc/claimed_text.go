@@ -52,44 +52,111 @@ func (r *claimedReader) bytes(n int64) string {
 	return text
 }
 
-// parseClaimed reads the text by which the library describes most executions that are leased for their first attempt
-// (row_claimed.describe in lua/composite/rows/row_claimed.lua). It returns the fault of the text, or "". The input of
-// the execution is a part of data: nothing else refers to these bytes, so they may be changed.
-func parseClaimed(data []byte, out *ClaimedExecution) string {
-	r := claimedReader{text: rueidis.BinaryString(data), ok: true}
-	out.ExecutionID = enginecore.ExecutionID(r.word())
-	out.LeaseID, out.LeaseExpiresAt = enginecore.LeaseID(r.word()), r.time()
-	out.CreatedAt, out.DeadlineAt, out.Graph = r.time(), r.time(), r.word()
-	name, size := r.number(), r.number()
-	out.FlowName = r.bytes(name)
-	runID, trace, err := runrecord.DecodeNames(r.bytes(size))
+// Parts of the bytes by which a description has the creation and the deadline of a run, as its header has them (run_head
+// in lua/composite/rows/row.lua).
+const (
+	packedTimes  = 27 // all of them, with the class of the run at the end
+	beforeTimes  = 7  // the time of its entry in the list of runs
+	packedTime   = 6
+	packedLength = 4
+)
+
+// packed returns the next n bytes as a little-endian number.
+func (r *claimedReader) packed(n int64) (number int64) {
+	text := r.bytes(n)
+	for i := len(text) - 1; i >= 0; i-- {
+		number = number<<8 | int64(text[i])
+	}
+	return number
+}
+
+// marked skips a mark, and reports whether it is there.
+func (r *claimedReader) marked(mark string) (found bool) {
+	r.text, found = strings.CutPrefix(r.text, mark)
+	return found
+}
+
+// names sets the id and the trace context of the run from its record.
+func (r *claimedReader) names(record string, out *ClaimedExecution) (fault string) {
+	runID, trace, err := runrecord.DecodeNames(record)
 	if r.ok && err != nil {
 		return "is of " + string(out.ExecutionID) + " of flow " + out.FlowName + ": " + err.Error()
 	}
 	out.RunID, out.TraceContext = runID, trace
-	if rest, found := strings.CutPrefix(r.text, "a"); found {
-		r.text, out.Admission = rest, ofGraph
+	return ""
+}
+
+// parseClaimed reads the text by which the library describes most executions that are leased for their first attempt
+// (usual_one.describe in lua/composite/usual/usual_one.lua after the digit 1, else row_claimed.describe in
+// lua/composite/rows/row_claimed.lua). It returns the fault of the text, or "". The input of the execution is a part of
+// data: nothing else refers to these bytes, so they may be changed.
+func parseClaimed(data []byte, out *ClaimedExecution) (fault string) {
+	r := claimedReader{text: rueidis.BinaryString(data), ok: true}
+	single := r.marked("1")
+	out.ExecutionID = enginecore.ExecutionID(r.word())
+	out.LeaseID, out.LeaseExpiresAt = enginecore.LeaseID(r.word()), r.time()
+	out.InputsComplete, out.FlowInput = true, []byte{}
+	if single {
+		fault = r.parseSingle(data, out)
+	} else {
+		fault = r.parseNode(data, out)
 	}
-	if rest, found := strings.CutPrefix(r.text, "g"); found {
-		r.text, out.Budgets = rest, ofGraph
+	if fault == "" && (!r.ok || out.ExecutionID.Tag() == "") {
+		fault = "is not a description of an execution"
 	}
-	if rest, found := strings.CutPrefix(r.text, "b"); found {
-		r.text = rest
+	return fault
+}
+
+// parseSingle reads the rest of the description of the node of a run that has no others.
+func (r *claimedReader) parseSingle(data []byte, out *ClaimedExecution) (fault string) {
+	times := claimedReader{text: r.bytes(packedTimes), ok: r.ok}
+	times.bytes(beforeTimes)
+	out.CreatedAt = recordtext.Time(times.packed(packedTime))
+	if deadline := times.packed(packedTime); deadline > 0 {
+		out.DeadlineAt = recordtext.Time(deadline)
+	}
+	if r.bytes(1) == "a" {
+		out.Admission = ofGraph
+	}
+	if r.bytes(1) == "g" {
+		out.Budgets = ofGraph
+	}
+	out.Graph = r.word()
+	out.FlowName = r.bytes(r.number())
+	fault = r.names(r.bytes(r.packed(packedLength)), out)
+	if r.text != "" {
+		size := r.packed(packedLength)
+		out.FlowInput = data[len(data)-len(r.text):]
+		r.ok = r.ok && size == int64(len(r.text))
+	}
+	return fault
+}
+
+// parseNode reads the rest of the description of another node.
+func (r *claimedReader) parseNode(data []byte, out *ClaimedExecution) (fault string) {
+	out.CreatedAt, out.DeadlineAt, out.Graph = r.time(), r.time(), r.word()
+	name, size := r.number(), r.number()
+	out.FlowName = r.bytes(name)
+	if fault := r.names(r.bytes(size), out); fault != "" {
+		return fault
+	}
+	if r.marked("a") {
+		out.Admission = ofGraph
+	}
+	if r.marked("g") {
+		out.Budgets = ofGraph
+	}
+	if r.marked("b") {
 		out.Budgets = r.bytes(r.number())
 	}
-	out.InputsComplete, out.FlowInput = true, []byte{}
 	switch input := r.text; {
-	case strings.HasPrefix(input, "i"):
-		r.text = input[1:]
+	case r.marked("i"):
 		upstream := r.bytes(r.number())
 		out.Inputs = []NodeInput{{Name: upstream, Result: data[len(data)-len(r.text):]}}
 	case strings.HasPrefix(input, "f"):
 		out.FlowInput = data[len(data)-len(input)+1:]
 	case input != "":
 		r.ok = false
-	}
-	if !r.ok || out.ExecutionID.Tag() == "" {
-		return "is not a description of an execution"
 	}
 	return ""
 }

@@ -98,6 +98,15 @@ func PackFlowID(flow enginecore.FlowID) []byte {
 	return id[:14]
 }
 
+// PackRunOf returns the id of the run of a node in the same form; nil for an execution outside of runs.
+func PackRunOf(node enginecore.ExecutionID) []byte {
+	id, err := uuid.Parse(node.UUID())
+	if err != nil || id.Version() != 8 {
+		return nil
+	}
+	return id[:14]
+}
+
 // flowPrefix is how many characters the executions of a flow have in common with its id.
 const flowPrefix = 32
 

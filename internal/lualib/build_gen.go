@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "395-254248beaf154d98"
+const build = "398-2447c2dcd9b80966"

@@ -230,9 +230,9 @@ func (x *twins) completeMany(node int) {
 	}
 	for _, i := range nodes {
 		h := x.held[i][len(x.held[i])-1]
-		call.Completions = append(call.Completions, enginerpc.WorkCompletion{
-			ExecutionID: x.rows.ids[i], LeaseID: h.lease, Attempt: enginerpc.AttemptText(h.lease, h.epoch, h.try), Result: []byte(decisions[i%2]),
-		})
+		call.Completions = append(call.Completions, enginerpc.Completed(&enginerpc.ClaimedExecution{
+			ExecutionID: x.rows.ids[i], LeaseID: h.lease, LeaseEpoch: h.epoch, AttemptID: h.try,
+		}, []byte(decisions[i%2])))
 	}
 	if len(nodes) == 0 {
 		return

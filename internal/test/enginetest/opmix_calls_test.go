@@ -110,10 +110,9 @@ func (x *opMix) completeSome(l held, request enginerpc.ClaimRequest) {
 			continue
 		}
 		seen[other.ExecutionID] = true
-		call.Completions = append(call.Completions, enginerpc.WorkCompletion{
-			ExecutionID: other.ExecutionID, LeaseID: other.LeaseID, Attempt: enginerpc.AttemptText(other.LeaseID, other.LeaseEpoch, other.AttemptID),
-			Result: x.result(),
-		})
+		call.Completions = append(call.Completions, enginerpc.Completed(&enginerpc.ClaimedExecution{
+			ExecutionID: other.ExecutionID, LeaseID: other.LeaseID, LeaseEpoch: other.LeaseEpoch, AttemptID: other.AttemptID,
+		}, x.result()))
 	}
 	x.send(fmt.Sprint("complete many ", len(call.Completions), " ", l.worker), func(repeated bool) error {
 		call.Repeated = repeated

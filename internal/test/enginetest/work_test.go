@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -26,10 +25,7 @@ func (g *graph) completions(names ...string) enginerpc.WorkCall {
 	}}
 	for _, name := range names {
 		x := g.leases[name]
-		call.Completions = append(call.Completions, enginerpc.WorkCompletion{
-			ExecutionID: x.ExecutionID, LeaseID: x.LeaseID, Attempt: enginerpc.AttemptText(x.LeaseID, x.LeaseEpoch, x.AttemptID),
-			Result: []byte("result of " + name),
-		})
+		call.Completions = append(call.Completions, enginerpc.Completed(&x, []byte("result of "+name)))
 	}
 	return call
 }
@@ -56,7 +52,7 @@ func TestWork(t *testing.T) {
 		g.claim()
 
 		call := g.completions("a1", "a2", "a3")
-		call.Completions[1].LeaseID = enginecore.LeaseID(uuid.NewString())
+		call.Completions[1].Lease = uuid.NewString()
 		outcomes, nodes := g.completeMany(call)
 		assert.Equal(t, []string{"OK", "stale_lease", "OK"}, outcomes)
 		require.Len(t, nodes, 1)

@@ -192,10 +192,7 @@ func (r *rig) exchange(slots int) {
 	for group := range slices.Chunk(ended, maxCompletions) {
 		call := enginerpc.WorkCall{Partition: r.partition(group[0]), ClaimRequest: r.claim(slots)}
 		for _, x := range group {
-			call.Completions = append(call.Completions, enginerpc.WorkCompletion{
-				ExecutionID: x.ExecutionID, LeaseID: x.LeaseID,
-				Attempt: enginerpc.AttemptText(x.LeaseID, x.LeaseEpoch, x.AttemptID), Result: result,
-			})
+			call.Completions = append(call.Completions, enginerpc.Completed(&x, result))
 		}
 		if r.work.uses {
 			call.Sums = r.sums(len(group))

@@ -37,6 +37,8 @@ const (
 	RunHeadChildren = 2
 	// RunHeadKeyed: it has a place under a key, which its end frees
 	RunHeadKeyed = 4
+	// RunHeadChild: it belongs to a node of another run
+	RunHeadChild = 8
 )
 
 // Bits of the column flags of a RunHead.

@@ -227,11 +227,7 @@ func (b *Batcher) sendUntilKnown(
 	}
 	for i, one := range batch {
 		slots += one.slots
-		claimed := one.lease.Claimed
-		call.Completions[i] = enginerpc.WorkCompletion{
-			ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID,
-			Attempt: enginerpc.AttemptText(claimed.LeaseID, claimed.LeaseEpoch, claimed.AttemptID), Result: one.result,
-		}
+		call.Completions[i] = enginerpc.Completed(one.lease.Claimed, one.result)
 	}
 	c := b.completer
 	call.ClaimRequest = c.ClaimRequest(at.Lane, slots)

@@ -112,7 +112,7 @@ local function repair_ended(c, flow_id, flow)
     and repair_index.place(c, 'children', key.ffx_children(c), flow_id, c.now, false) then
     wake.due(c, c.now)
   end
-  local purge_at = purge.due_at(flow.retention, flow.outcome, closed_at)
+  local purge_at = run_class.due_at(flow.retention, flow.outcome, closed_at)
   if not purge_at then
     repair_index.drop(c, 'purge_due', 'ZREM', key.ffx_purge_due(c), flow_id)
   elseif repair_index.place(c, 'purge_due', key.ffx_purge_due(c), flow_id, purge_at, true) then

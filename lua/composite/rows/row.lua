@@ -27,6 +27,7 @@
 -- @bit      marks     judged    a node of it has ended without success
 -- @bit      marks     children  a node of it has started a run
 -- @bit      marks     keyed     it has a place under a key, which its end frees
+-- @bit      marks     child     it belongs to a node of another run
 -- @column   closed    micros    time of its entry in the list of runs that are over; 0 while it is open
 -- @column   flags     flags     properties of the run
 -- @bit      flags     extended  nodes or edges have been added by the contract's calls
@@ -43,6 +44,7 @@
 -- @piece    first     form origin watched ends told state outcome ended count
 -- @piece    over      state outcome ended
 -- @piece    pending   count listed..class marks closed flags open events
+-- @piece    single    count listed..created deadline class marks closed flags open events
 -- @piece    standing  closed flags open events
 -- @piece    end       closed flags open
 -- @piece    identity  listed created deadline class

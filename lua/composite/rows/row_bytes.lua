@@ -27,6 +27,7 @@ local function prepare()
   WAITING = string.sub(row.initial(1), 1, OPEN)
   local ready = piece({ phase = 1, elig = 1, why = 2, attempt = 2, public = 1, index = row.NO_ATTEMPT, total = 0, epoch = 0 })
   READY, READY_END = string.sub(ready, 1, CHANGED), string.sub(ready, LEASE + 1)
+  row_bytes.READY = READY
   local active = { phase = 2, owner = 2, elig = 9, attempt = 3, public = 5, flags = node_row.LEASED }
   ACTIVE = string.sub(piece(active), 1, EXPIRES)
   active.flags = node_row.LEASED + node_row.AHEAD
@@ -89,16 +90,18 @@ function row_bytes.done_again(begin, attempt, lease_id, told)
   return struct.pack(TRIED, 4, 1, elig, why, 2, 7, 7, node_row.RETRIED, index, total, retries, reclaims, epoch, 0, told) .. NO_TIME, number.text(index)
 end
 
--- Returns the header of a run that is completed with success, from its state to the time of its entry in the list of runs that are
--- over. `bytes`: the beginning of the run.
-function row_bytes.completed(x, bytes)
+-- Returns the part of the header of a run that is completed with success in the call, from its state to the time of its end.
+function row_bytes.over(x)
   local state = x.over
   if not state then
     state = struct.pack(run_head.OVER, 2, 2, x.c.now)
     x.over = state
   end
-  return state .. string.sub(bytes, run_head.COUNT_AT, run_head.CLOSED_AT - 1)
+  return state
 end
+
+-- Does the same up to the time of its entry in the list of runs that are over. `bytes`: the beginning of the run.
+function row_bytes.completed(x, bytes) return row_bytes.over(x) .. string.sub(bytes, run_head.COUNT_AT, run_head.CLOSED_AT - 1) end
 
 -- Returns the rest of the rows of nodes that succeed together, without the lease. `now`: packed.
 function row_bytes.ended(now)

@@ -54,3 +54,32 @@ function run_class.of_call(c, id) return by_id[id] or find(key.ffx_partition(c),
 function run_class.of_run(run)
   return by_id[run.class] or find(run.prefix .. ':ffx:' .. run.tag, run.class)
 end
+
+local PLACE = { success = 1, failed = 2, cancelled = 3, expired = 4 }
+
+-- Checks the retention of a class. Returns nil, or the error reply.
+function run_class.check_retention(kept)
+  local count = 0
+  for text in string.gmatch(kept or '', '[^,]+') do
+    local _, err = number.whole('retention', text)
+    if err then return err end
+    count = count + 1
+  end
+  if count ~= 0 and count ~= 1 and count ~= 4 then
+    return reply.err('invalid_input', 'retention must have one time or four, got: ' .. kept)
+  end
+  return nil
+end
+
+-- Returns when (ms) a flow that closed at a given time may be removed, or nil. `kept` is one time (ms) for all outcomes, or
+-- four, for success, failed, cancelled and expired; a negative or missing one is for ever.
+function run_class.due_at(kept, outcome, closed_at)
+  local keep = tonumber(kept)
+  if not keep then
+    local times = {}
+    for text in string.gmatch(kept or '', '[^,]+') do times[#times + 1] = tonumber(text) end
+    keep = times[PLACE[outcome]] or times[1]
+  end
+  if not keep or keep < 0 then return nil end
+  return closed_at + keep
+end

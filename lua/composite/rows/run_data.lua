@@ -42,6 +42,12 @@ function run_data.pack(text)
   return length and length .. text
 end
 
+-- Returns how many bytes the text at the beginning of such data has, with its length.
+function run_data.end_of_first(data) return LENGTH_BYTES + struct.unpack(LENGTH, data) end
+
+-- Returns that text.
+function run_data.first(data) return string.sub(data, LENGTH_BYTES + 1, run_data.end_of_first(data)) end
+
 -- Returns the stored form of the record and the input of a new run, and whether the input is in it.
 function run_data.of_new(record_text, input)
   local record_bytes = run_data.length(#record_text) .. record_text

@@ -84,7 +84,7 @@ local function read_plain(c, stem, flow_id, identity, flags, marks, count, bytes
   local flow = plain_of(c, flow_id, run_entries.pack_id(flow_id), key.flow_nodes(c, flow_id), identity, flags, count, class,
     graph_store.of_call(c, class.graph), listed, created, number.time(created), deadline)
   read_further(c, flow, bytes)
-  if marks >= run_head.KEYED then flow.run_key_id = redis.call('HGET', key.flow_core(c, flow_id), 'run_key_id') or nil end
+  if marks % run_head.CHILD >= run_head.KEYED then flow.run_key_id = redis.call('HGET', key.flow_core(c, flow_id), 'run_key_id') or nil end
   if flow.graph.joins_text ~= nil then keep(stem, flow) end
   return flow
 end
@@ -96,7 +96,7 @@ function run_rows.created(c, r, class, run, budgets, budget_ids)
     class, r.known_graph, r.listed, r.created, c.now_text, r.deadline)
   flow.fair_key = is_set(run.fair_key) and run.fair_key or nil
   flow.budgets, flow.budget_ids = budgets, is_set(budget_ids) and budget_ids or nil
-  if r.marks >= run_head.KEYED then flow.run_key_id = run.arrival.key_id end
+  if r.marks % run_head.CHILD >= run_head.KEYED then flow.run_key_id = run.arrival.key_id end
   run_data.note_record(flow, run.record)
   keep(r.stem, flow)
 end
@@ -215,15 +215,12 @@ function run_rows.events_of(flow, bytes)
   return flags % (2 * PLAIN) >= PLAIN and identity == flow.identity and events
 end
 
--- Returns the record of a plain run that the interpreter does not know; nil for another run.
-function run_rows.find_plain(c, stem)
-  if string.byte(stem, -18) ~= 56 then return nil end
-  local flow_id = string.sub(stem, -32) .. '0000'
-  local bytes = redis.call('GETRANGE', key.flow_nodes(c, flow_id), '0', HEAD_BYTES - 1)
+-- Returns the record of a plain run that the interpreter does not know; nil for another run. `bytes`: its beginning.
+function run_rows.find_plain(c, stem, bytes)
   if #bytes < HEAD_BYTES or string.byte(bytes) ~= run_head.FORM then return nil end
   local count, identity, marks, _, flags = struct.unpack(PENDING, bytes, PENDING_AT)
   if flags % (2 * PLAIN) < PLAIN then return nil end
-  return read_plain(c, stem, flow_id, identity, flags, marks, count)
+  return read_plain(c, stem, string.sub(stem, -32) .. '0000', identity, flags, marks, count, bytes)
 end
 
 -- Discards the record of a plain run that has changed.

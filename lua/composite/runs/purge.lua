@@ -14,38 +14,9 @@ local LEFT_BEHIND_MS = 10000
 -- Maximum number of flows per tick.
 local FLOWS_PER_TICK = 64
 
-local PLACE = { success = 1, failed = 2, cancelled = 3, expired = 4 }
-
--- Checks how long a run is to be kept after each outcome. Returns nil, or the error reply.
-function purge.check_retention(retention)
-  local count = 0
-  for text in string.gmatch(retention or '', '[^,]+') do
-    local _, err = number.whole('retention', text)
-    if err then return err end
-    count = count + 1
-  end
-  if count ~= 0 and count ~= 1 and count ~= 4 then
-    return reply.err('invalid_input', 'retention must have one time or four, got: ' .. retention)
-  end
-  return nil
-end
-
--- Returns when (ms) a flow that closed at a given time may be removed, or nil. `retention` is one time (ms) for all outcomes, or
--- four, for success, failed, cancelled and expired; a negative or missing one is for ever.
-function purge.due_at(retention, outcome, closed_at)
-  local keep = tonumber(retention)
-  if not keep then
-    local times = {}
-    for text in string.gmatch(retention or '', '[^,]+') do times[#times + 1] = tonumber(text) end
-    keep = times[PLACE[outcome]] or times[1]
-  end
-  if not keep or keep < 0 then return nil end
-  return closed_at + keep
-end
-
 -- Records when a closed flow may be removed.
-function purge.retain(c, flow_id, retention, outcome)
-  local at = purge.due_at(retention, outcome, c.now)
+function purge.retain(c, flow_id, kept, outcome)
+  local at = run_class.due_at(kept, outcome, c.now)
   if not at then return end
   call.enter(c, key.ffx_purge_due(c), flow_id, at)
   call.keep_as_tree(c, key.ffx_purge_due(c), call.CALLS_PER_TREE)
@@ -248,7 +219,7 @@ local FIELDS = { 'flow_kind', 'closed_at', 'purging', 'joins', 'budgets', 'budge
 local function may_go(c, flow_id, flow)
   if flow and flow.purging and flow.closed_at then return true end
   local at = flow and flow.closed_at
-    and purge.due_at(flow.retention, flow.outcome, number.finite(flow.closed_at) or c.now)
+    and run_class.due_at(flow.retention, flow.outcome, number.finite(flow.closed_at) or c.now)
   if not at then
     redis.call('ZREM', key.ffx_purge_due(c), flow_id)
   elseif at <= c.now then

@@ -72,6 +72,11 @@ function run_counts.ended(c, flow, outcome)
   count(c, outcome, flow.flow_kind, flow.namespace, is_set(flow.parent_execution_id))
 end
 
+-- Counts `runs` ends with success of runs of a class, which belong to no node.
+function run_counts.add_ended(c, class, runs)
+  add(c, key.ffx_run_counts_of_hour(c, run_counts.hour(c.now)), run_counts.field('success', class.flow_kind, class.namespace), runs)
+end
+
 -- Reverts the count of an event for a run.
 function run_counts.taken_back(c, event, flow)
   local field = run_counts.field(event, flow.flow_kind, flow.namespace, is_set(flow.parent_execution_id))

@@ -28,7 +28,7 @@ end
 function run_record.class_of(text)
   local class, err = run_class.given(text)
   if err or class.is_valid then return class, err end
-  err = purge.check_retention(class.retention)
+  err = run_class.check_retention(class.retention)
   if not err and class.priority then
     local _
     _, err = number.priority('priority', class.priority)

@@ -186,10 +186,9 @@ local function create_run(c, batch, A, n, run, g)
   local r = row.create(c, run.flow_id, g.head.nodes, n.class.id, graph_store.initial_rows(g), key.ffx_graph_rows(c, n.class.graph), flags,
     n.deadline_at or 0, run.listed, g.head.nodes == 1 and run.data or '', n.origin)
   r.known_graph, r.start_at = g, n.start_at
-  if n.arrival and n.arrival.at_once > 0 then
-    r.marks = run_head.KEYED
-    row.touch_run(r)
-  end
+  if n.arrival and n.arrival.at_once > 0 then r.marks = r.marks + run_head.KEYED end
+  if run.parent then r.marks = r.marks + run_head.CHILD end
+  if r.marks > 0 then row.touch_run(r) end
   if further then redis.call('HSET', key.flow_core(c, run.flow_id), unpack(further)) end
   if r.count > 1 then lane_counts.created(c, r, g, 1) end
   run_record.created(c, run, n)

@@ -20,21 +20,26 @@ function turn.new(c, request)
     c = c, request = request, leased = { nil, nil, nil, nil }, logged_instance = request.logged_instance, kinds = request.kinds,
     lane = request.lane, room = request.count, budget = c.budget, now = packed_now, ended = packed_end, expires = c.now + request.ttl,
     ending = 0, partitions = { nil, nil }, by_place = {}, is_mixed = false, waiting = turn.MANY, looked = false, urgent = nil, heads = nil,
-    fair = nil, fed = nil, over = nil, alone = nil, expires_packed = nil, expires_text = nil, base = nil,
+    fair = nil, fed = nil, over = nil, alone = nil, expires_packed = nil, expires_text = nil, base = nil, last = nil,
   }
 end
 
--- Returns the entry of the partition of an execution.
+-- Returns the entry of the partition of an execution, which is often the one of the last execution.
 function turn.enter(x, execution_id)
+  local here = x.last
+  if here and string.sub(execution_id, 1, here.tag_bytes) == here.tag then return here end
   local c = call.at(x.c, execution_id)
-  local here = x.by_place[c.at]
-  if here then return here end
-  here = {
-    c = c, at = c.at, in_doubt = call.in_doubt(c), leases_key = key.index_lease_expiry(c), left = { nil, nil, nil, nil }, left_count = 0,
-    entered = { nil, nil, nil, nil }, entered_count = 0, lane = nil, counts = nil, leased = nil, flows = nil,
-  }
-  x.by_place[c.at] = here
-  x.partitions[#x.partitions + 1] = here
+  here = x.by_place[c.at]
+  if not here then
+    here = {
+      c = c, at = c.at, tag = c.tag, tag_bytes = #c.tag, flow_keys = c.at.prefix .. ':flow:', in_doubt = call.in_doubt(c),
+      leases_key = key.index_lease_expiry(c), left = { nil, nil, nil, nil }, left_count = 0, entered = { nil, nil, nil, nil }, entered_count = 0,
+      lane = nil, counts = nil, leased = nil, flows = nil, ends = {}, due = { nil, nil, nil, nil }, due_count = 0,
+    }
+    x.by_place[c.at] = here
+    x.partitions[#x.partitions + 1] = here
+  end
+  x.last = here
   return here
 end
 
@@ -65,10 +70,34 @@ function turn.lease(x, here)
   wake.due(c, x.expires)
 end
 
+-- Reports whether the worker can run a node.
+function turn.knows(x, node)
+  if not claim_request.knows(x.request, node.kind) then return false end
+  node.known_to = x.kinds
+  return true
+end
+
+-- Returns the id of the lease after `n` others of the call.
+function turn.lease_id(x, n)
+  local suffix = x.base and claim_request.SUFFIXES[n]
+  return suffix and x.base .. suffix or claim_request.lease_id(x.c, x.request, n)
+end
+
 -- Counts nodes of a lane: more active ones, and more that wait for upstreams.
 function turn.count(here, run, node, active, waiting)
   local counts = lane_counts.add(here.at, run, node.ordinal, node.lane_id, active, waiting)
   here.counts, here.lane = counts, counts and node.lane_id
+end
+
+-- Counts one more active node (1), or one less (-1), of a run with one node. `bytes`: the header of the run; nil for a run that the
+-- call creates.
+function turn.count_one(here, bytes, node, by)
+  if here.lane == node.lane_id then
+    local counts = here.counts
+    counts[row.COUNTED_ACTIVE] = counts[row.COUNTED_ACTIVE] + by
+  else
+    turn.count(here, { ordinal = 1, listed = bytes and struct.unpack(run_head.LISTED_FORMAT, bytes, run_head.LISTED_AT) or turn.MANY }, node, by, 0)
+  end
 end
 
 -- Names a run in the feed of its partition.
@@ -85,7 +114,21 @@ end
 -- The index of leases is often empty.
 local CALLS_PER_TREE = 32
 
--- Writes the changes of the index of leases.
+-- Writes the ends of runs with one node in a partition: their counts, and when they are to be purged.
+local function write_ends(here)
+  local c = here.c
+  for known, count in next, here.ends, nil do run_counts.add_ended(c, known.class, count) end
+  here.ends = {}
+  if here.due_count > 0 then
+    local due_key = key.ffx_purge_due(c)
+    call.keep_as_tree(c, due_key, call.CALLS_PER_TREE)
+    call.chunked('ZADD', due_key, here.due)
+    for i = 1, here.due_count, 2 do wake.due(c, here.due[i]) end
+    here.due, here.due_count = { nil, nil, nil, nil }, 0
+  end
+end
+
+-- Writes the changes of the index of leases, and the ends of runs with one node.
 function turn.write(x)
   for i = 1, #x.partitions do
     local here = x.partitions[i]
@@ -98,5 +141,6 @@ function turn.write(x)
       call.chunked('ZADD', here.leases_key, here.entered)
       here.entered, here.entered_count = { nil, nil, nil, nil }, 0
     end
+    if next(here.ends) then write_ends(here) end
   end
 end

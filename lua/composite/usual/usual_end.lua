@@ -4,8 +4,8 @@
 
 local known, held, ORDINAL_OF = run_rows.known, call.held, row.ORDINAL_OF
 local HEAD_BYTES, ROW_BYTES, PLAIN = run_head.BYTES, node_row.BYTES, run_head.PLAIN
-local PENDING, PENDING_AT, LOGGED = run_head.PENDING, run_head.COUNT_AT, row.LOGGED
-local HELD = node_row.HELD
+local PENDING, LOGGED = run_head.PENDING, row.LOGGED
+local HELD, LEASE_BYTES = node_row.HELD, #row.NO_LEASE
 -- Bytes of the header before the state, and before the number of open nodes. Only the number of events follows the latter.
 local STATE, OPEN = run_head.STATE_AT - 1, run_head.OPEN_AT - 1
 local COUNTED_ACTIVE, COUNTED_WAITING = row.COUNTED_ACTIVE, row.COUNTED_WAITING
@@ -239,14 +239,23 @@ local function pass_on(x, here, run, node, bytes, done, since, lease_id, stem, r
   row_log.write_small(run, bytes, events, noted, node, rows)
 end
 
--- Commits the result of a node if its end is of the usual kind. `attempt`: see ffx_work. Returns the outcome; false for another end.
-function usual_end.commit(x, execution_id, lease_id, attempt, result)
-  local stem = string.sub(execution_id, 1, -5)
-  local run = known.runs[stem]
-  local here = run and x.by_place[run.at] or turn.enter(x, execution_id)
+-- Commits the result of a node if its end is of the usual kind. `held_as`, `packed_id`: see `lease` and `run` of ffx_work. Returns the outcome; false for
+-- another end.
+function usual_end.commit(x, execution_id, held_as, packed_id, result)
+  local here, stem = turn.enter(x, execution_id), string.sub(execution_id, 1, -5)
   if here.in_doubt then return false end
+  local run, lease_id, attempt = known.runs[stem], held_as, ''
+  if #held_as > LEASE_BYTES then lease_id, attempt = string.sub(held_as, 1, LEASE_BYTES), string.sub(held_as, LEASE_BYTES + 2) end
   if not run or run.at ~= here.at then
-    run = run_rows.find_plain(here.c, stem)
+    if string.byte(stem, -18) ~= 56 then return false end
+    local rows_key = here.flow_keys .. stem .. '0000:nodes'
+    local bytes = redis.call('GETRANGE', rows_key, '0', usual_one.LAST_OF_FIRST)
+    if string.sub(bytes, run_head.COUNT_AT, run_head.LISTED_AT - 1) == '\1\0' and string.byte(bytes) == run_head.FORM
+      and attempt == '' and not (held.rows and row.is_loaded(row.run_id(execution_id))) then
+      local outcome = usual_one.commit(x, here, execution_id, rows_key, bytes, lease_id, packed_id, result)
+      if outcome then return outcome end
+    end
+    run = run_rows.find_plain(here.c, stem, bytes)
     if not run then return false end
   end
   if held.rows and row.is_loaded(run.id) then return false end
@@ -255,7 +264,7 @@ function usual_end.commit(x, execution_id, lease_id, attempt, result)
   if not node then return false end
   local bytes = redis.call('GETRANGE', run.key, '0', run.read_to or node.read_to or run_rows.last_to_read(run, node))
   if #bytes < HEAD_BYTES then return false end
-  local _, identity, marks, _, flags, open, events = struct.unpack(PENDING, bytes, PENDING_AT)
+  local _, identity, marks, _, flags, open, events = struct.unpack(PENDING, bytes, run_head.COUNT_AT)
   if flags % (2 * PLAIN) < PLAIN or identity ~= run.identity then return false end
   local successors = node.successors
   if successors == nil then successors = graph_store.successors(run.graph, node) end

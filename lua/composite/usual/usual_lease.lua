@@ -1,7 +1,7 @@
 -- Leases a node for its first attempt with its graph and the record of its run alone: one that a completion makes ready, to the
 -- completing worker, or one that waits in the lane.
 
-local known, NOTHING, SUFFIXES = run_rows.known, {}, claim_request.SUFFIXES
+local known, NOTHING = run_rows.known, {}
 
 local held = call.held
 
@@ -26,13 +26,6 @@ local function inputs_of(c, run, node, name, result)
   end
   if not claim_reply.may_hand_out(c, tonumber(count)) then return NOTHING, false end
   return row_inputs.of_node(run, node, claim_reply.MAX_INLINE_BYTES)
-end
-
--- Reports whether the worker can run a node.
-local function is_known(x, node)
-  if not claim_request.knows(x.request, node.kind) then return false end
-  node.known_to = x.kinds
-  return true
 end
 
 -- Reads the first executions of the lane, with their scores: one more than can be leased in addition to the nodes that the rest of
@@ -64,7 +57,7 @@ end
 function usual_lease.may_hand_on(x, here, run, node)
   local taken = #x.leased + #x
   if taken >= x.room or node.lane_id ~= x.lane or node.join then return false end
-  if node.known_to ~= x.kinds and not is_known(x, node) then return false end
+  if node.known_to ~= x.kinds and not turn.knows(x, node) then return false end
   if not x.looked then look(x) end
   local urgent, limits = x.urgent, node.limits
   -- Where the call has room for all that wait, in addition to this node, the order does not matter.
@@ -79,8 +72,7 @@ local function begin_lease(x, here, execution_id, node)
   local n, entered, e = #x.leased, here.entered, here.entered_count
   entered[e + 1], entered[e + 2], here.entered_count = x.expires, execution_id, e + 2
   if node.attempt_timeout then leasing.arm_timeout(here.c, execution_id, node) end
-  local suffix = x.base and SUFFIXES[n]
-  return suffix and x.base .. suffix or claim_request.lease_id(x.c, x.request, n), n + 1
+  return turn.lease_id(x, n), n + 1
 end
 
 -- Leases such a node to the worker. `result` is the result of the completion, with a name if it is an input of this node. Returns
@@ -97,14 +89,20 @@ function usual_lease.hand_on(x, here, run, execution_id, node, name, result)
   return lease_id
 end
 
+-- Reports whether the call may lease a run that it creates: the worker has room, and nothing waits in the lane.
+function usual_lease.may_begin(x)
+  if #x.leased >= x.room then return false end
+  if not x.looked then look(x) end
+  return not x.urgent
+end
+
 -- Leases a root of a run that the call creates, if its lane is empty. `input`: the input of the run. Returns its row; nil when it is to
 -- enter its lane.
 function usual_lease.begin(x, here, run, execution_id, node, input)
-  if #x.leased >= x.room or node.lane_id ~= x.lane or not node.plain then return nil end
-  if node.known_to ~= x.kinds and not is_known(x, node) then return nil end
-  if not x.looked then look(x) end
+  if node.lane_id ~= x.lane or not node.plain then return nil end
+  if node.known_to ~= x.kinds and not turn.knows(x, node) or not usual_lease.may_begin(x) then return nil end
   local c, limits = here.c, node.limits
-  if x.urgent or run.budget_ids and budget_gate.closed(c, run) or limits and not limit_admission.take_room(x.request, limits) then
+  if run.budget_ids and budget_gate.closed(c, run) or limits and not limit_admission.take_room(x.request, limits) then
     return nil
   end
   local lease_id, n = begin_lease(x, here, execution_id, node)
@@ -116,14 +114,21 @@ end
 -- used up, and limits have room. Reports whether it did: the general functions handle any other execution, and nodes of a large
 -- run, because a claim may take so many of them that it is better to write them together.
 function usual_lease.take(x, execution_id)
-  local stem = string.sub(execution_id, 1, -5)
+  local here, stem = turn.enter(x, execution_id), string.sub(execution_id, 1, -5)
   local run = known.runs[stem]
-  local here = run and x.by_place[run.at] or turn.enter(x, execution_id)
-  if not run or run.at ~= here.at then run = run_rows.find_plain(here.c, stem) end
+  if not run or run.at ~= here.at then
+    if string.byte(stem, -18) ~= 56 or held.rows and row.is_loaded(row.run_id(execution_id)) then return false end
+    local rows_key = here.flow_keys .. stem .. '0000:nodes'
+    local bytes = redis.call('GETRANGE', rows_key, '0', usual_one.LAST_OF_FIRST)
+    if string.sub(bytes, run_head.COUNT_AT, run_head.LISTED_AT - 1) == '\1\0' and string.byte(bytes) == run_head.FORM then
+      return usual_one.take(x, here, execution_id, rows_key, bytes)
+    end
+    run = run_rows.find_plain(here.c, stem, bytes)
+  end
   if not run or not run.is_small or held.rows and row.is_loaded(run.id) then return false end
   local ordinal = row.ORDINAL_OF[string.sub(execution_id, -4)] or row.ordinal(execution_id)
   local node = run.graph.nodes[ordinal] or graph_store.find_node(run.graph, ordinal)
-  if not node or not node.may_take or node.lane_id ~= x.lane or node.known_to ~= x.kinds and not is_known(x, node) then return false end
+  if not node or not node.may_take or node.lane_id ~= x.lane or node.known_to ~= x.kinds and not turn.knows(x, node) then return false end
   local bytes = redis.call('GETRANGE', run.key, '0', run.read_to or node.read_to or run_rows.last_to_read(run, node))
   local c, limits = here.c, node.limits
   local events = run_rows.events_of(run, bytes)

@@ -3,7 +3,7 @@
 
 local FIRST, FORM, IDENTITY, BEGUN, HEAD_BYTES = run_head.FIRST, run_head.FORM, run_head.IDENTITY, run_head.BEGUN, run_head.BYTES
 local PLAIN, FAIR, SPECIAL, INPUT = run_head.PLAIN, run_head.FAIR, run_head.SPECIAL, run_head.INPUT
-local MAX_BYTES, COUNTED_ACTIVE = run_data.MAX_BYTES, row.COUNTED_ACTIVE
+local MAX_BYTES, COUNTED_ACTIVE, ROW_BYTES = run_data.MAX_BYTES, row.COUNTED_ACTIVE, node_row.BYTES
 
 -- Creates the data of a call that starts `count` runs of a class. Lists have an element for each run.
 function usual_start.new(class, origin, count)
@@ -59,12 +59,12 @@ local function pack_begun(count, flags, events)
   return text
 end
 
--- Enters a root into its lane.
-local function enter(s, c, flow, execution_id, node)
+-- Enters a root into its lane. `fair_key`: nil for none.
+local function enter(s, c, fair_key, execution_id, node)
   local lane = node.lane_id
   if s.has_keys then
     order.enter(c, lane, execution_id, {
-      created_at = c.now_text, priority = node.priority, managed = '1', fair_key = flow.fair_key or '',
+      created_at = c.now_text, priority = node.priority, managed = '1', fair_key = fair_key or '',
     })
   else
     if s.lane ~= lane then s.lane, s.entrants = lane, order.entrants(c, lane) end
@@ -93,11 +93,7 @@ local function release(s, here, flow, root, roots, rows, input)
     local execution_id = node.ordinal == 1 and root or string.sub(root, 1, -5) .. node.suffix
     local leased = s.may_lease and not flow.fair_key and usual_lease.begin(x, here, flow, execution_id, node, input)
     if leased then
-      if flow.count == 1 then
-        rows = leased
-      else
-        rows = replaced(replaced(rows, 2 * events - 2, node.started), node.place - HEAD_BYTES, leased)
-      end
+      rows = replaced(replaced(rows, 2 * events - 2, node.started), node.place - HEAD_BYTES, leased)
       events = events + 1
       if here.lane == node.lane_id then
         here.counts[COUNTED_ACTIVE] = here.counts[COUNTED_ACTIVE] + 1
@@ -105,7 +101,7 @@ local function release(s, here, flow, root, roots, rows, input)
         turn.count(here, flow, node, 1, 0)
       end
     else
-      enter(s, here.c, flow, execution_id, node)
+      enter(s, here.c, flow.fair_key, execution_id, node)
     end
   end
   return rows, events
@@ -132,14 +128,23 @@ local function add_texts(s, flow, head, rows, record_text, input, has_input)
     texts[n + 1], texts[n + 2], n = run_rows.key_of(flow, 'input'), input, n + 2
     s.bytes = s.bytes + #input
   end
-  local behind = has_input and record_length .. record_text .. run_data.length(#input) .. input or record_length .. record_text
-  if flow.count == 1 then
-    texts[n + 1], texts[n + 2] = flow.key, head .. rows .. behind
-  else
-    texts[n + 1], texts[n + 2], n = run_rows.key_of(flow, 'data'), behind, n + 2
-    texts[n + 1], texts[n + 2] = flow.key, head .. rows
+  local data = has_input and record_length .. record_text .. run_data.length(#input) .. input or record_length .. record_text
+  texts[n + 1], texts[n + 2], texts[n + 3], texts[n + 4] = run_rows.key_of(flow, 'data'), data, flow.key, head .. rows
+  s.text_count, s.bytes = n + 4, s.bytes + #data + #rows
+end
+
+-- Returns the data of the i-th run of a call, which has one node. An input that is not among them is added to the texts that the
+-- call writes.
+local function data_of_one(s, i, has_input)
+  local record_text, input = s.records[i], s.inputs[i]
+  local data = run_data.length(#record_text) .. record_text
+  if has_input then return data .. run_data.length(#input) .. input end
+  if input ~= '' then
+    local texts, n = s.texts, s.text_count
+    texts[n + 1], texts[n + 2], s.text_count = string.sub(s.keys[i], 1, -6) .. 'input', input, n + 2
+    s.bytes = s.bytes + #input
   end
-  s.text_count, s.bytes = n + 2, s.bytes + #behind + #rows
+  return data
 end
 
 -- Prepares the new runs of a partition, and enters them into the lists. Reports whether it did: not where the partition does not
@@ -175,10 +180,21 @@ local function prepare(s, here, group)
     if fair_key ~= '' then flags = flags + FAIR else fair_key = nil end
     local identity, packed = struct.pack(IDENTITY, listed, c.now, deadline, class.id), s.packed[i]
     entries[n] = run_entries.pack(listed, packed)
-    local flow = run_rows.begin(s.shared, c.at, g, stem, s.ids[i], identity, packed, listed, flags, s.keys[i], fair_key, record_text)
-    local own_rows, events = release(s, here, flow, s.roots[i], roots, rows, input)
-    add_texts(s, flow, first_bytes .. identity .. (of_count[events * 256 + flags] or pack_begun(nodes, flags, events)), own_rows,
-      record_text, input, has_input)
+    if nodes == 1 then
+      local data, own_rows, events = data_of_one(s, i, has_input), rows, 1
+      local leased = s.may_lease and not fair_key and usual_lease.may_begin(s.x)
+        and usual_one.begin(s.x, here, class.id, s.roots[i], identity, data, has_input, input)
+      if leased then own_rows, events = leased, 2 else enter(s, c, fair_key, s.roots[i], roots[1]) end
+      local texts, at = s.texts, s.text_count
+      texts[at + 1], texts[at + 2], s.text_count = s.keys[i],
+        first_bytes .. identity .. (of_count[events * 256 + flags] or pack_begun(1, flags, events)) .. own_rows .. data, at + 2
+      s.bytes = s.bytes + ROW_BYTES + #data
+    else
+      local flow = run_rows.begin(s.shared, c.at, g, stem, s.ids[i], identity, packed, listed, flags, s.keys[i], fair_key, record_text)
+      local own_rows, events = release(s, here, flow, s.roots[i], roots, rows, input)
+      add_texts(s, flow, first_bytes .. identity .. (of_count[events * 256 + flags] or pack_begun(nodes, flags, events)), own_rows,
+        record_text, input, has_input)
+    end
   end
   redis.call('RPUSH', all_key, unpack(entries, 1, count))
   redis.call('RPUSH', own_key, unpack(entries, 1, count))

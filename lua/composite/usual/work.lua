@@ -7,12 +7,12 @@ local MAX_COMPLETIONS = 64
 local ORIGIN_AT, COMPLETIONS_AT, PER_COMPLETION = 12, 13, 4
 
 -- Commits a result by the general functions. Returns the outcome.
-local function commit_other(x, execution_id, lease_id, attempt, result)
+local function commit_other(x, execution_id, held_as, result)
   local c = turn.mix(x, turn.enter(x, execution_id))
-  local epoch, attempt_id = '1', nil
-  if attempt == '' then attempt_id = row_record.attempt_of(lease_id) else epoch, attempt_id = string.match(attempt, '^(%S*) (%S*)$') end
+  local lease_id, epoch, attempt_id = string.match(held_as, '^(%S*) (%S*) (%S*)$')
+  if not lease_id then lease_id, epoch, attempt_id = held_as, '1', row_record.attempt_of(held_as) end
   local repeated, refusal = completion.commit(c, {
-    execution_id = execution_id, lease_id = lease_id, lease_epoch = epoch or '', attempt_id = attempt_id or '', result = result,
+    execution_id = execution_id, lease_id = lease_id, lease_epoch = epoch, attempt_id = attempt_id, result = result,
   })
   x.budget = c.budget
   return refusal and refusal[2] or repeated and 'ALREADY_SATISFIED' or 'OK'
@@ -22,9 +22,8 @@ end
 local function commit_all(x, args, count)
   local outcomes, at = { nil, nil, nil, nil }, COMPLETIONS_AT + 1
   for i = 1, count do
-    local execution_id, lease_id, attempt, result = args[at], args[at + 1], args[at + 2], args[at + 3]
-    outcomes[i] = usual_end.commit(x, execution_id, lease_id, attempt, result)
-      or commit_other(x, execution_id, lease_id, attempt, result)
+    local execution_id, held_as, result = args[at], args[at + 1], args[at + 3]
+    outcomes[i] = usual_end.commit(x, execution_id, held_as, args[at + 2], result) or commit_other(x, execution_id, held_as, result)
     at = at + PER_COMPLETION
   end
   return outcomes
@@ -55,9 +54,10 @@ local last_origin, last_alone
 
 -- @function ffx_work
 -- @summary  Commits the results of several executions of one worker, as ffx_complete does for each, and leases it up to `count`
---           executions that come next. On a server that has all partitions, the executions may be of any of them. `attempt` is
---           empty for the first attempt under its first lease, whose id follows from the lease; otherwise it is the lease epoch
---           and the attempt's id, with a blank between them. The outcomes are in the order of the completions, with blanks
+--           executions that come next. On a server that has all partitions, the executions may be of any of them. `lease` is the
+--           id of the lease, and for other attempts than the first one under its first lease, whose id follows from the lease, the
+--           lease epoch and the attempt's id, after a blank each. `run` is the id of the node's run in bytes, without the last
+--           four digits; empty for an execution outside of runs. The outcomes are in the order of the completions, with blanks
 --           between them: OK, ALREADY_SATISFIED, or the code with which ffx_complete would have refused; a refused completion
 --           does not affect the others. The outcome ended is OK, too: the completion has ended its run and is the result of the
 --           run, for which nothing but the process of `origin` waits, so that no message is sent. On such a server, the call also
@@ -66,7 +66,7 @@ local last_origin, last_alone
 -- @key      partition          ffx.partition
 -- @include  claim_request
 -- @arg      origin             text optional
--- @group    completions        execution_id:any_execution_id lease_id:lease_id attempt:text result:bytes
+-- @group    completions        execution_id:any_execution_id lease:text run:bytes result:bytes
 -- @group    sums               usage_sum
 -- @reply    OK more:bool remaining:int outcomes:text executions:list(claimed_execution) candidates:list(candidate) counted:text
 -- @error    invalid_input message:text
