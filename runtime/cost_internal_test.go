@@ -31,7 +31,7 @@ func (readyCalls) Complete(context.Context, enginerpc.CompleteCall) (enginerpc.C
 	return enginerpc.CompleteReply{Status: enginerpc.StatusOK}, nil
 }
 
-func (readyCalls) Work(_ context.Context, call enginerpc.WorkCall) (enginerpc.WorkReply, error) {
+func (readyCalls) Commit(_ context.Context, call enginerpc.WorkCall, _ []*enginerpc.ClaimedExecution) (enginerpc.WorkReply, error) {
 	outcomes := slices.Repeat([]string{string(enginerpc.StatusOK)}, len(call.Completions))
 	return enginerpc.WorkReply{Status: enginerpc.StatusOK, Outcomes: strings.Join(outcomes, " ")}, nil
 }

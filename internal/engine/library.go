@@ -92,7 +92,7 @@ type Library interface {
 
 	// Several results in one call.
 
-	Work(context.Context, enginerpc.WorkCall) (enginerpc.WorkReply, error)
+	Commit(context.Context, enginerpc.WorkCall, []*enginerpc.ClaimedExecution) (enginerpc.WorkReply, error)
 
 	// The version of the function library, which another build can replace.
 

@@ -324,6 +324,8 @@ type ClaimedExecution struct {
 	Journal []JournalEntry
 	// Tags: optional.
 	Tags []byte
+	// After: optional.
+	After int64
 }
 
 func decodeClaimedExecution(r *fields, out *ClaimedExecution) {
@@ -383,6 +385,9 @@ func decodeClaimedExecution(r *fields, out *ClaimedExecution) {
 	}
 	if r.left() > 0 {
 		out.Tags = bytesValue(r, "tags")
+	}
+	if r.left() > 0 {
+		out.After = intValue[int64](r, "after")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -79,7 +80,7 @@ const ofGraph = "?"
 func (conn *Conn) describe(ctx context.Context, claimed []ClaimedExecution) error {
 	for i := range claimed {
 		x := &claimed[i]
-		if x.Graph == "" {
+		if x.Graph == "" { // described completely, or by Commit
 			continue
 		}
 		flow, ordinal := flowNode(x.ExecutionID)
@@ -178,6 +179,51 @@ func (conn *Conn) readGraph(ctx context.Context, x *ClaimedExecution, part graph
 		return ReadGraphReply{}, err
 	}
 	return chunk.(ReadGraphReply), nil
+}
+
+// Commit makes a call of a worker whose completions are of executions that it has claimed: done, in their order. The
+// library describes a node that follows on one of them, with its result as the only input, by the place of that
+// completion.
+func (conn *Conn) Commit(ctx context.Context, call WorkCall, done []*ClaimedExecution) (WorkReply, error) {
+	reply, err := Do(ctx, conn, call)
+	if err != nil {
+		return reply, err
+	}
+	for i := range reply.Executions {
+		x := &reply.Executions[i]
+		if x.After == 0 {
+			continue
+		}
+		if x.After > int64(len(done)) {
+			return reply, &enginecore.DecodeError{
+				Function: FunctionName(call), Field: "executions", Problem: "follow on a completion that the call does not have",
+			}
+		}
+		before := x.After - 1
+		follow(x, done[before], call.Completions[before].Result, call.ClaimID, i)
+		if err := conn.describe(ctx, reply.Executions[i:i+1]); err != nil {
+			return reply, err
+		}
+	}
+	return reply, nil
+}
+
+// follow describes the node x that was leased, as the n-th of a claim, because another node of its run was completed.
+func follow(x, done *ClaimedExecution, result []byte, claimID string, n int) {
+	end := len(done.ExecutionID) - len(rootSuffix)
+	x.ExecutionID = done.ExecutionID[:end] + x.ExecutionID
+	x.LeaseID = enginecore.LeaseID(claimID[:attemptDigit] + leaseNumber(n))
+	x.FlowName, x.RunID, x.CreatedAt, x.DeadlineAt = done.FlowName, done.RunID, done.CreatedAt, done.DeadlineAt
+	x.TraceContext, x.Graph, x.Budgets = done.TraceContext, done.Graph, done.Budgets
+	x.InputsComplete, x.FlowInput = true, []byte{}
+	x.Inputs = []NodeInput{{Name: done.Node, Result: slices.Clone(result)}}
+}
+
+// leaseNumber is the end of the id of the n-th lease of a claim: see claim_request.lease_id in
+// lua/composite/claiming/claim_request.lua.
+func leaseNumber(n int) string {
+	digits := strconv.FormatInt(int64(n), 16)
+	return "000000000000"[len(digits):] + digits
 }
 
 // Completed returns the completion of a claimed execution with a result. It names the attempt unless that is the first

@@ -92,6 +92,9 @@ func (r *claimedReader) names(record string, out *ClaimedExecution) (fault strin
 // data: nothing else refers to these bytes, so they may be changed.
 func parseClaimed(data []byte, out *ClaimedExecution) (fault string) {
 	r := claimedReader{text: rueidis.BinaryString(data), ok: true}
+	if r.marked(">") {
+		return r.parseFollowing(out)
+	}
 	single := r.marked("1")
 	out.ExecutionID = enginecore.ExecutionID(r.word())
 	out.LeaseID, out.LeaseExpiresAt = enginecore.LeaseID(r.word()), r.time()
@@ -105,6 +108,23 @@ func parseClaimed(data []byte, out *ClaimedExecution) (fault string) {
 		fault = "is not a description of an execution"
 	}
 	return fault
+}
+
+// parseFollowing reads the rest of the description of a node that a completion of the call has made ready (turn.mark_of
+// in lua/composite/usual/turn.lua). follow sets what the completed node has.
+func (r *claimedReader) parseFollowing(out *ClaimedExecution) (fault string) {
+	after, ahead := strings.CutSuffix(r.word(), "a")
+	if ahead {
+		out.Admission = ofGraph
+	}
+	number, isNumber := wholeNumber(after)
+	out.After, out.ExecutionID = number, enginecore.ExecutionID(r.word())
+	expires, isTime := wholeNumber(r.text)
+	out.LeaseExpiresAt = recordtext.Time(expires)
+	if !r.ok || !isNumber || !isTime || number < 1 || len(out.ExecutionID) != len(rootSuffix) {
+		return "is not a description of a following node"
+	}
+	return ""
 }
 
 // parseSingle reads the rest of the description of the node of a run that has no others.

@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "398-2447c2dcd9b80966"
+const build = "401-99b52adb3478cd91"

@@ -104,19 +104,21 @@ func (x *opMix) endOne() {
 // completeSome completes all that a worker has, with one call.
 func (x *opMix) completeSome(l held, request enginerpc.ClaimRequest) {
 	call := enginerpc.WorkCall{Partition: x.p, ClaimRequest: request}
+	var done []*enginerpc.ClaimedExecution
 	seen := make(map[enginecore.ExecutionID]bool)
 	for _, other := range slices.Backward(x.taken) {
 		if other.worker != l.worker || len(call.Completions) == 4 || seen[other.ExecutionID] {
 			continue
 		}
 		seen[other.ExecutionID] = true
-		call.Completions = append(call.Completions, enginerpc.Completed(&enginerpc.ClaimedExecution{
+		claimed := &enginerpc.ClaimedExecution{
 			ExecutionID: other.ExecutionID, LeaseID: other.LeaseID, LeaseEpoch: other.LeaseEpoch, AttemptID: other.AttemptID,
-		}, x.result()))
+		}
+		done, call.Completions = append(done, claimed), append(call.Completions, enginerpc.Completed(claimed, x.result()))
 	}
 	x.send(fmt.Sprint("complete many ", len(call.Completions), " ", l.worker), func(repeated bool) error {
 		call.Repeated = repeated
-		reply, err := x.e.Work(x.ctx, call)
+		reply, err := x.e.Commit(x.ctx, call, done)
 		x.take(request.WorkerInstanceID, reply.Executions)
 		return err
 	})

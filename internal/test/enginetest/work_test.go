@@ -30,9 +30,22 @@ func (g *graph) completions(names ...string) enginerpc.WorkCall {
 	return call
 }
 
+// leased are the executions of a call's completions as they were claimed.
+func (g *graph) leased(call enginerpc.WorkCall) []*enginerpc.ClaimedExecution {
+	list := make([]*enginerpc.ClaimedExecution, len(call.Completions))
+	for _, x := range g.leases {
+		for i := range call.Completions {
+			if call.Completions[i].ExecutionID == x.ExecutionID {
+				list[i] = &x
+			}
+		}
+	}
+	return list
+}
+
 func (g *graph) completeMany(call enginerpc.WorkCall) (outcomes []string, nodes map[string]enginerpc.ClaimedExecution) {
 	g.t.Helper()
-	reply, err := g.e.Work(g.ctx, call)
+	reply, err := g.e.Commit(g.ctx, call, g.leased(call))
 	require.NoError(g.t, err)
 	nodes = make(map[string]enginerpc.ClaimedExecution)
 	for _, x := range reply.Executions {

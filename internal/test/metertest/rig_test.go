@@ -191,13 +191,15 @@ func (r *rig) exchange(slots int) {
 	r.held = nil
 	for group := range slices.Chunk(ended, maxCompletions) {
 		call := enginerpc.WorkCall{Partition: r.partition(group[0]), ClaimRequest: r.claim(slots)}
-		for _, x := range group {
-			call.Completions = append(call.Completions, enginerpc.Completed(&x, result))
+		var done []*enginerpc.ClaimedExecution
+		for i := range group {
+			done = append(done, &group[i])
+			call.Completions = append(call.Completions, enginerpc.Completed(&group[i], result))
 		}
 		if r.work.uses {
 			call.Sums = r.sums(len(group))
 		}
-		reply, err := r.core.Work(r.ctx, call)
+		reply, err := r.core.Commit(r.ctx, call, done)
 		require.NoError(r.t, err)
 		for _, outcome := range strings.Fields(reply.Outcomes) {
 			require.Equal(r.t, "OK", outcome)

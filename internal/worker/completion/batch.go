@@ -30,7 +30,7 @@ const (
 type Batcher struct {
 	completer *Completer
 	usage     *usage.Adder
-	send      func(context.Context, enginerpc.WorkCall) (enginerpc.WorkReply, error)
+	send      func(context.Context, enginerpc.WorkCall, []*enginerpc.ClaimedExecution) (enginerpc.WorkReply, error)
 	batch     batching.Batcher[dispatch.LaneShard, Request, Result]
 	// together is set where a call may commit results of several partitions. The keys of batch have partition 0 then.
 	together bool
@@ -61,7 +61,7 @@ func NewBatcher(c *Completer, slots int, adder *usage.Adder) *Batcher {
 	if err != nil {
 		return nil
 	}
-	b := &Batcher{completer: c, send: many.Work, together: c.Session.IsOneServer(), usage: adder}
+	b := &Batcher{completer: c, send: many.Commit, together: c.Session.IsOneServer(), usage: adder}
 	b.batch.Single = func(ctx context.Context, at dispatch.LaneShard, one Request) Result {
 		return b.work(ctx, at, []Request{one})[0]
 	}
@@ -225,8 +225,9 @@ func (b *Batcher) sendUntilKnown(
 		Partition: batch[0].lease.Shard.Partition, Origin: b.completer.Session.LocalOrigin(),
 		Completions: make([]enginerpc.WorkCompletion, len(batch)), Sums: sums,
 	}
+	done := make([]*enginerpc.ClaimedExecution, len(batch))
 	for i, one := range batch {
-		slots += one.slots
+		slots, done[i] = slots+one.slots, one.lease.Claimed
 		call.Completions[i] = enginerpc.Completed(one.lease.Claimed, one.result)
 	}
 	c := b.completer
@@ -239,7 +240,7 @@ func (b *Batcher) sendUntilKnown(
 		ctx, cancel := context.WithDeadline(c.Base, lastLeaseEnd())
 		defer cancel()
 		call.Repeated, sentAt = repeated, time.Now()
-		reply, err = b.send(ctx, call)
+		reply, err = b.send(ctx, call, done)
 		return err
 	})
 	return reply, sentAt, err

@@ -41,8 +41,8 @@ type manyCompletions struct {
 	err        error
 }
 
-func (c *manyCompletions) Work(
-	_ context.Context, call enginerpc.WorkCall,
+func (c *manyCompletions) Commit(
+	_ context.Context, call enginerpc.WorkCall, _ []*enginerpc.ClaimedExecution,
 ) (enginerpc.WorkReply, error) {
 	reply := enginerpc.WorkReply{Executions: c.executions, Candidates: c.candidates, More: true, Remaining: 3, Counted: c.counted}
 	c.sums = call.Sums

@@ -47,7 +47,7 @@ func (c *fullCalls) Fail(ctx context.Context, _ enginerpc.FailCall) (enginerpc.F
 }
 
 func (c *fullCalls) completeMany(
-	ctx context.Context, call enginerpc.WorkCall,
+	ctx context.Context, call enginerpc.WorkCall, _ []*enginerpc.ClaimedExecution,
 ) (enginerpc.WorkReply, error) {
 	c.repeated = call.Repeated
 	outcomes := strings.Repeat("stale_lease ", len(call.Completions))

@@ -89,6 +89,7 @@ local usual_join = {}
 local usual_lease = {}
 local usual_one = {}
 local usual_start = {}
+local usual_step = {}
 local wait_control = {}
 local worker_leases = {}
 local worker_registry = {}

@@ -51,7 +51,7 @@ local function read_node(values, ordinal, count)
     join = given(policy_of_join), ups = ups, downs = downs or '', limits = given(limits),
     priority_number = tonumber(priority) or 0, open = #ups / edge_list.EDGE_BYTES, plain = special .. delay .. policy_of_join == '',
     is_fresh = special .. delay == '', may_take = special == '',
-    known_to = nil, successors = nil, read_to = nil, join_policy = nil, line_started = nil, line_success = nil, passed_on = nil,
+    known_to = nil, successors = nil, read_to = nil, join_policy = nil, line_started = nil, line_success = nil, step = nil, mark = nil,
     started = row.started(ordinal), succeeded = row.succeeded(ordinal),
   }
 end

@@ -81,6 +81,12 @@ local function begin(run, bytes)
   return '', 0, data_key
 end
 
+-- Returns the key of the data of a run of several nodes.
+function run_data.key_of(run)
+  begin(run)
+  return run.data_key
+end
+
 -- Returns the record of a run in its stored form.
 function run_data.record(run, bytes)
   local text = run.record_text

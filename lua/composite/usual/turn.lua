@@ -20,7 +20,7 @@ function turn.new(c, request)
     c = c, request = request, leased = { nil, nil, nil, nil }, logged_instance = request.logged_instance, kinds = request.kinds,
     lane = request.lane, room = request.count, budget = c.budget, now = packed_now, ended = packed_end, expires = c.now + request.ttl,
     ending = 0, partitions = { nil, nil }, by_place = {}, is_mixed = false, waiting = turn.MANY, looked = false, urgent = nil, heads = nil,
-    fair = nil, fed = nil, over = nil, alone = nil, expires_packed = nil, expires_text = nil, base = nil, last = nil,
+    fair = nil, fed = nil, over = nil, alone = nil, expires_packed = nil, expires_text = nil, base = nil, last = nil, completion = 0,
   }
 end
 
@@ -82,6 +82,12 @@ function turn.lease_id(x, n)
   local suffix = x.base and claim_request.SUFFIXES[n]
   return suffix and x.base .. suffix or claim_request.lease_id(x.c, x.request, n)
 end
+
+-- Returns the middle of the description of a node that the worker makes ready by a completion whose result is the only input of
+-- the node, so that the worker knows all else: `>` and the place of the completion in the call, `a` when the node is leased ahead of
+-- its places under limits, the last digits of its id, and the end of the lease. The number of its lease is its place among
+-- those of the call. internal/enginerpc/claimed_text.go reads it.
+function turn.mark_of(node) return (node.limits and 'a ' or ' ') .. node.suffix .. ' ' end
 
 -- Counts nodes of a lane: more active ones, and more that wait for upstreams.
 function turn.count(here, run, node, active, waiting)

@@ -73,12 +73,6 @@ local function read_with_joins(run, bytes, from, successors, stem)
   return n > successors.rest.count and successors or successors.rest
 end
 
--- Returns the events of a node whose success lets another one start, as the course of the run contains them.
-local function note_passed_on(node, child)
-  node.passed_on = node.succeeded .. child.started
-  return node.passed_on
-end
-
 -- Counts a node of a lane that has waited for upstreams.
 local function count_ready(x, here, run, node, is_leased)
   if here.lane ~= node.lane_id then return turn.count(here, run, node, is_leased and 1 or 0, -1) end
@@ -220,25 +214,6 @@ local function write_one(x, here, run, node, successors, bytes, flags, open, don
   return log
 end
 
--- Ends a node of a small run whose only successor is the next node, and has waited for nothing else: the usual step of a chain.
--- `done`, `since`: the beginning and the middle of its row.
-local function pass_on(x, here, run, node, bytes, done, since, lease_id, stem, result, events)
-  if not run_data.add_result(run, node.ordinal, result) then redis.call('HSET', run_rows.results_key(run), node.ordinal_text, result) end
-  local successors, noted, rows = node.successors, nil, nil
-  local child = successors[1]
-  local execution_id, is_leased = stem .. child.suffix, usual_lease.may_hand_on(x, here, run, child)
-  count_ready(x, here, run, child, is_leased)
-  if is_leased then
-    local next_lease = usual_lease.hand_on(x, here, run, execution_id, child, successors.names[1], result)
-    noted = node.passed_on or note_passed_on(node, child)
-    rows = done .. since .. x.ended .. lease_id .. (child.limits and row_bytes.AHEAD or row_bytes.ACTIVE) .. here.leased .. next_lease
-  else
-    noted = node.succeeded
-    rows = done .. since .. x.ended .. lease_id .. enter_lane(x, here, run, execution_id, child)
-  end
-  row_log.write_small(run, bytes, events, noted, node, rows)
-end
-
 -- Commits the result of a node if its end is of the usual kind. `held_as`, `packed_id`: see `lease` and `run` of ffx_work. Returns the outcome; false for
 -- another end.
 function usual_end.commit(x, execution_id, held_as, packed_id, result)
@@ -262,6 +237,7 @@ function usual_end.commit(x, execution_id, held_as, packed_id, result)
   local ordinal = ORDINAL_OF[string.sub(execution_id, -4)] or row.ordinal(execution_id)
   local node = run.graph.nodes[ordinal] or graph_store.find_node(run.graph, ordinal)
   if not node then return false end
+  if node.step ~= false and run.is_small and not run.logged and attempt == '' and usual_step.commit(x, here, run, node, stem, lease_id, result) then return 'OK' end
   local bytes = redis.call('GETRANGE', run.key, '0', run.read_to or node.read_to or run_rows.last_to_read(run, node))
   if #bytes < HEAD_BYTES then return false end
   local _, identity, marks, _, flags, open, events = struct.unpack(PENDING, bytes, run_head.COUNT_AT)
@@ -310,11 +286,7 @@ function usual_end.commit(x, execution_id, held_as, packed_id, result)
     log = again and '\n' .. encode.logged('success', node.name, index, '') or node.line_success
       or usual_lease.line_of(node, 'success', 'line_success')
   end
-  if successors.count == 1 and run.is_small and not run.logged and child_open[1] == 1 and successors.last == ordinal + 1
-    and not successors.joins then
-    x.budget = x.budget - count
-    pass_on(x, here, run, node, bytes, done, since, lease_id, stem, result, events)
-  elseif run.count == 1 then
+  if run.count == 1 then
     write_only(x, here, run, bytes, flags, done .. since .. x.ended .. lease_id, result)
   else
     x.budget, done = x.budget - count, done .. since .. x.ended .. lease_id

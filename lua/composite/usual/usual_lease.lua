@@ -75,12 +75,17 @@ local function begin_lease(x, here, execution_id, node)
   return turn.lease_id(x, n), n + 1
 end
 
+local function mark_of(node)
+  node.mark = turn.mark_of(node)
+  return node.mark
+end
+
 -- Leases such a node to the worker. `result` is the result of the completion, with a name if it is an input of this node. Returns
 -- the id of the lease.
 function usual_lease.hand_on(x, here, run, execution_id, node, name, result)
   local lease_id, n = begin_lease(x, here, execution_id, node)
-  if node.input_count == '1' and name and not node.uses_flow_input and #result <= claim_reply.MAX_INLINE_BYTES then
-    x.leased[n] = row_claimed.describe_fed(here.c, run, execution_id, lease_id, x.expires_text, node.limits, name, result)
+  if node.input_count == '1' and name and not node.uses_flow_input and not x.request.repeated then
+    x.leased[n] = '>' .. x.completion .. (node.mark or mark_of(node)) .. x.expires_text
     return lease_id
   end
   local inputs, complete = inputs_of(here.c, run, node, name, result)

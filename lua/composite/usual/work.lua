@@ -23,6 +23,7 @@ local function commit_all(x, args, count)
   local outcomes, at = { nil, nil, nil, nil }, COMPLETIONS_AT + 1
   for i = 1, count do
     local execution_id, held_as, result = args[at], args[at + 1], args[at + 3]
+    x.completion = i
     outcomes[i] = usual_end.commit(x, execution_id, held_as, args[at + 2], result) or commit_other(x, execution_id, held_as, result)
     at = at + PER_COMPLETION
   end
