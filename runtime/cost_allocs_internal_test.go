@@ -14,7 +14,7 @@ func TestAllocationsOfTaskAndRun(t *testing.T) {
 		most float64
 		do   func()
 	}{
-		{"an execution of a worker", 20, func() { bench.runTask(t, claimed) }},
+		{"an execution of a worker", 22, func() { bench.runTask(t, claimed) }},
 		{"a run of a client", 15, func() { bench.runFlow(t, 1) }},
 	} {
 		if n := testing.AllocsPerRun(1000, x.do); n > x.most {

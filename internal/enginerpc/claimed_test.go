@@ -65,6 +65,56 @@ func TestParseClaimed(t *testing.T) {
 	}
 }
 
+// singleHead describes the node of a run without others up to its data.
+const singleHead = "1{fp:7}:01234567-89ab-8def-8123-456789ab0001 lease-1 1700000030000 " +
+	"\x01\x02\x03\x04\x05\x06\x07\x00\x68\xe5\xcf\x8b\x01\x01\x68\xe5\xcf\x8b\x01classid8" +
+	"ag00112233445566778899aabbccddeeff 5 my fl"
+
+// singleRecord is the record of its run after its length.
+const singleRecord = "\x0d\x00\x00\x00\x01\x93\xa5r u\nn\xa0\xa3t c"
+
+func TestParseClaimed_RunOfOneNode(t *testing.T) {
+	want := ClaimedExecution{
+		ExecutionID: "{fp:7}:01234567-89ab-8def-8123-456789ab0001", LeaseID: "lease-1",
+		LeaseExpiresAt: time.UnixMilli(1700000030000).UTC(), CreatedAt: time.UnixMilli(1700000000000).UTC(),
+		DeadlineAt: time.UnixMilli(1700000000001).UTC(), Admission: ofGraph, Budgets: ofGraph,
+		Graph: "00112233445566778899aabbccddeeff", FlowName: "my fl", RunID: "r u\nn", TraceContext: "t c",
+		InputsComplete: true, FlowInput: []byte{},
+	}
+	var got ClaimedExecution
+	assert.Empty(t, parseClaimed([]byte(singleHead+singleRecord), &got))
+	assert.Equal(t, want, got)
+	got, want.FlowInput = ClaimedExecution{}, []byte("{}")
+	assert.Empty(t, parseClaimed([]byte(singleHead+singleRecord+"\x02\x00\x00\x00{}"), &got))
+	assert.Equal(t, want, got)
+	for n := range len(singleHead + singleRecord) {
+		assert.NotEmpty(t, parseClaimed([]byte((singleHead + singleRecord)[:n]), &got), n)
+	}
+	assert.NotEmpty(t, parseClaimed([]byte(singleHead+singleRecord+"\x03\x00\x00\x00{}"), &got))
+}
+
+// A node that follows on a completion has the fields of the completed node, its own id and lease, and the result.
+func TestParseClaimed_FollowingNode(t *testing.T) {
+	done := ClaimedExecution{
+		ExecutionID: "{fp:7}:01234567-89ab-8def-8123-456789ab0001", LeaseID: "lease-1", FlowName: "f", RunID: "r",
+		CreatedAt: time.UnixMilli(1).UTC(), DeadlineAt: time.UnixMilli(2).UTC(), TraceContext: "t", Graph: "g", Budgets: "b",
+		Node: "a", FlowInput: []byte("in"), AttemptIndex: 3,
+	}
+	var got ClaimedExecution
+	assert.Empty(t, parseClaimed([]byte(">2a 000a 1700000030000"), &got))
+	assert.EqualValues(t, 2, got.After)
+	follow(&got, &done, []byte("1"), "00000000-0000-4000-8000-0123456789ab", 17)
+	assert.Equal(t, ClaimedExecution{
+		ExecutionID: "{fp:7}:01234567-89ab-8def-8123-456789ab000a", LeaseID: "00000000-0000-4000-8000-000000000011",
+		LeaseExpiresAt: time.UnixMilli(1700000030000).UTC(), FlowName: "f", RunID: "r", CreatedAt: done.CreatedAt,
+		DeadlineAt: done.DeadlineAt, TraceContext: "t", Graph: "g", Budgets: "b", Admission: ofGraph, InputsComplete: true,
+		FlowInput: []byte{}, Inputs: []NodeInput{{"a", []byte("1")}}, After: 2,
+	}, got)
+	for _, text := range []string{">", ">0 0001 17", ">a 0001 17", ">1 001 17", ">1 0001", ">1 0001 x"} {
+		assert.NotEmpty(t, parseClaimed([]byte(text), new(ClaimedExecution)), text)
+	}
+}
+
 func TestParseClaimed_RefusesTruncatedReply(t *testing.T) {
 	for n := range len(claimedHead) {
 		var got ClaimedExecution

@@ -111,7 +111,8 @@ func parseClaimed(data []byte, out *ClaimedExecution) (fault string) {
 }
 
 // parseFollowing reads the rest of the description of a node that a completion of the call has made ready (turn.mark_of
-// in lua/composite/usual/turn.lua). follow sets what the completed node has.
+// in lua/composite/usual/turn.lua). follow sets the fields that it has in common
+// with the completed node.
 func (r *claimedReader) parseFollowing(out *ClaimedExecution) (fault string) {
 	after, ahead := strings.CutSuffix(r.word(), "a")
 	if ahead {

@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "401-99b52adb3478cd91"
+const build = "404-d879b442df098c5e"

@@ -318,8 +318,9 @@ function call.short_list() return { nil, nil, nil, nil } end
 -- Commands with a variable number of arguments stay below the interpreter's argument limit.
 local UNPACK_CHUNK = 1000
 
-function call.chunked(command, target, list)
-  local count = #list
+-- `count`: how many elements of the list; nil is all.
+function call.chunked(command, target, list, count)
+  count = count or #list
   if count <= UNPACK_CHUNK then
     if count > 0 then redis.call(command, target, unpack(list, 1, count)) end
     return

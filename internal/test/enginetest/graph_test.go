@@ -50,6 +50,7 @@ type graph struct {
 	lane   enginecore.LaneID
 	run    *runsubmit.Run // that the test has submitted, or is about to
 	leases map[string]enginerpc.ClaimedExecution
+	worked map[enginecore.ExecutionID]*enginerpc.ClaimedExecution // those that calls of several completions end
 }
 
 // newRunID returns the id of a run that does not exist.
@@ -60,6 +61,7 @@ func newGraph(t *testing.T, b *enginetest.Bench) *graph {
 	g := &graph{
 		t: t, b: b, e: engine.ConnOf(b.Engine.Internal()), ctx: enginetest.Context(t), id: newRunID(),
 		leases: make(map[string]enginerpc.ClaimedExecution),
+		worked: make(map[enginecore.ExecutionID]*enginerpc.ClaimedExecution),
 	}
 	p, err := g.e.FlowPartition(g.id)
 	require.NoError(t, err)

@@ -25,27 +25,24 @@ func (g *graph) completions(names ...string) enginerpc.WorkCall {
 	}}
 	for _, name := range names {
 		x := g.leases[name]
+		g.worked[x.ExecutionID] = &x
 		call.Completions = append(call.Completions, enginerpc.Completed(&x, []byte("result of "+name)))
 	}
 	return call
 }
 
-// leased are the executions of a call's completions as they were claimed.
-func (g *graph) leased(call enginerpc.WorkCall) []*enginerpc.ClaimedExecution {
+// done are the executions of a call's completions as they were claimed.
+func (g *graph) done(call enginerpc.WorkCall) []*enginerpc.ClaimedExecution {
 	list := make([]*enginerpc.ClaimedExecution, len(call.Completions))
-	for _, x := range g.leases {
-		for i := range call.Completions {
-			if call.Completions[i].ExecutionID == x.ExecutionID {
-				list[i] = &x
-			}
-		}
+	for i := range call.Completions {
+		list[i] = g.worked[call.Completions[i].ExecutionID]
 	}
 	return list
 }
 
 func (g *graph) completeMany(call enginerpc.WorkCall) (outcomes []string, nodes map[string]enginerpc.ClaimedExecution) {
 	g.t.Helper()
-	reply, err := g.e.Commit(g.ctx, call, g.leased(call))
+	reply, err := g.e.Commit(g.ctx, call, g.done(call))
 	require.NoError(g.t, err)
 	nodes = make(map[string]enginerpc.ClaimedExecution)
 	for _, x := range reply.Executions {

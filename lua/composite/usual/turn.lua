@@ -7,37 +7,55 @@ turn.MANY = 1 / 0
 -- The packed time of the last call, and the rest of rows that end at that time.
 local last_now, packed_now, packed_end
 
--- Creates it. `request`: the request of the worker, see claim_request. It also is the list of a handoff (see handoff.lua), so that
--- general functions lease to the same worker. `heads` are the first executions of the lane with their scores, once the call has read
--- them, `waiting` how many that is if it is all of them, and `urgent` the score of the first. `ending` is the number of completions in
--- the call.
+-- The data, which the interpreter keeps from call to call, since making such a table takes longer than most of the work in it. The
+-- data of a partition are kept with its place (see call.open).
+local x = {
+  c = nil, request = nil, leased = nil, logged_instance = nil, kinds = nil, lane = nil, room = 0, budget = 0, now = nil, ended = nil, expires = 0,
+  ending = 0, partitions = { nil, nil }, count = 0, is_mixed = false, waiting = 0, looked = false, urgent = nil, heads = nil, fair = nil,
+  fed = nil, over = nil, alone = nil, expires_packed = nil, expires_text = nil, base = nil, last = nil, completion = 0, nil, nil, nil, nil,
+}
+
+-- Begins the data of a call; a call does so once. `request`: the request of the worker, see claim_request. The result also is the
+-- list of a handoff (see handoff.lua), so that general functions lease to the same worker. `heads` are the first executions of the lane
+-- with their scores, once the call has read them, `waiting` how many that is if it is all of them, and `urgent` the score of the
+-- first. `ending` is the number of completions in the call, `completion` the place of the present one, and `count` the number of
+-- its partitions.
 function turn.new(c, request)
-  if c.now ~= last_now then
-    last_now, packed_now = c.now, row_bytes.time(c.now)
-    packed_end = row_bytes.ended(packed_now)
+  local now = c.now
+  if now ~= last_now then
+    last_now, packed_now = now, row_bytes.time(now)
+    packed_end, x.over = row_bytes.ended(packed_now), nil
   end
-  return {
-    c = c, request = request, leased = { nil, nil, nil, nil }, logged_instance = request.logged_instance, kinds = request.kinds,
-    lane = request.lane, room = request.count, budget = c.budget, now = packed_now, ended = packed_end, expires = c.now + request.ttl,
-    ending = 0, partitions = { nil, nil }, by_place = {}, is_mixed = false, waiting = turn.MANY, looked = false, urgent = nil, heads = nil,
-    fair = nil, fed = nil, over = nil, alone = nil, expires_packed = nil, expires_text = nil, base = nil, last = nil, completion = 0,
+  x.c, x.request, x.leased, x.logged_instance, x.kinds, x.lane = c, request, { nil, nil, nil, nil }, request.logged_instance, request.kinds, request.lane
+  x.room, x.budget, x.now, x.ended, x.expires, x.ending, x.count = request.count, c.budget, packed_now, packed_end, now + request.ttl, 0, 0
+  x.is_mixed, x.waiting, x.looked, x.urgent, x.heads, x.fair, x.fed, x.alone = false, turn.MANY, false, nil, nil, nil, nil, nil
+  x.expires_packed, x.base, x.last, x.completion = nil, nil, nil, 0
+  for i = #x, 1, -1 do x[i] = nil end
+  return x
+end
+
+local function new_place(at)
+  local here = {
+    c = nil, at = at, tag = at.tag, tag_bytes = #at.tag, flow_keys = at.prefix .. ':flow:', in_doubt = false, leases_key = key.index_lease_expiry({ at = at }),
+    left = { nil, nil, nil, nil }, left_count = 0, entered = { nil, nil, nil, nil }, entered_count = 0, lane = nil, counts = nil, leased = nil,
+    flows = nil, ends = {}, due = { nil, nil, nil, nil }, due_count = 0,
   }
+  at.turn = here
+  return here
 end
 
 -- Returns the entry of the partition of an execution, which is often the one of the last execution.
-function turn.enter(x, execution_id)
+function turn.enter(_, execution_id)
   local here = x.last
   if here and string.sub(execution_id, 1, here.tag_bytes) == here.tag then return here end
   local c = call.at(x.c, execution_id)
-  here = x.by_place[c.at]
-  if not here then
-    here = {
-      c = c, at = c.at, tag = c.tag, tag_bytes = #c.tag, flow_keys = c.at.prefix .. ':flow:', in_doubt = call.in_doubt(c),
-      leases_key = key.index_lease_expiry(c), left = { nil, nil, nil, nil }, left_count = 0, entered = { nil, nil, nil, nil }, entered_count = 0,
-      lane = nil, counts = nil, leased = nil, flows = nil, ends = {}, due = { nil, nil, nil, nil }, due_count = 0,
-    }
-    x.by_place[c.at] = here
-    x.partitions[#x.partitions + 1] = here
+  here = c.at.turn or new_place(c.at)
+  if here.c ~= c then
+    here.c, here.in_doubt, here.left_count, here.entered_count, here.due_count = c, call.in_doubt(c), 0, 0, 0
+    here.lane, here.leased, here.flows = nil, nil, nil
+    if next(here.ends) then here.ends = {} end
+    x.count = x.count + 1
+    x.partitions[x.count] = here
   end
   x.last = here
   return here
@@ -85,8 +103,8 @@ end
 
 -- Returns the middle of the description of a node that the worker makes ready by a completion whose result is the only input of
 -- the node, so that the worker knows all else: `>` and the place of the completion in the call, `a` when the node is leased ahead of
--- its places under limits, the last digits of its id, and the end of the lease. The number of its lease is its place among
--- those of the call. internal/enginerpc/claimed_text.go reads it.
+-- its places under limits, the last digits of its id, and the end of the lease. Its lease has the number of its place among
+-- the leases of the call. internal/enginerpc/claimed_text.go reads it.
 function turn.mark_of(node) return (node.limits and 'a ' or ' ') .. node.suffix .. ' ' end
 
 -- Counts nodes of a lane: more active ones, and more that wait for upstreams.
@@ -122,30 +140,32 @@ local CALLS_PER_TREE = 32
 
 -- Writes the ends of runs with one node in a partition: their counts, and when they are to be purged.
 local function write_ends(here)
-  local c = here.c
-  for known, count in next, here.ends, nil do run_counts.add_ended(c, known.class, count) end
+  local c, due, count = here.c, here.due, here.due_count
+  for known, ends in next, here.ends, nil do run_counts.add_ended(c, known.class, ends) end
   here.ends = {}
-  if here.due_count > 0 then
-    local due_key = key.ffx_purge_due(c)
-    call.keep_as_tree(c, due_key, call.CALLS_PER_TREE)
-    call.chunked('ZADD', due_key, here.due)
-    for i = 1, here.due_count, 2 do wake.due(c, here.due[i]) end
-    here.due, here.due_count = { nil, nil, nil, nil }, 0
+  if count == 0 then return end
+  local due_key, first = key.ffx_purge_due(c), due[1]
+  call.keep_as_tree(c, due_key, call.CALLS_PER_TREE)
+  call.chunked('ZADD', due_key, due, count)
+  for i = 3, count, 2 do
+    if due[i] < first then first = due[i] end
   end
+  wake.due(c, first)
+  here.due_count = 0
 end
 
 -- Writes the changes of the index of leases, and the ends of runs with one node.
-function turn.write(x)
-  for i = 1, #x.partitions do
+function turn.write(_)
+  for i = 1, x.count do
     local here = x.partitions[i]
     if here.left_count > 0 then
-      call.chunked('ZREM', here.leases_key, here.left)
-      here.left, here.left_count = { nil, nil, nil, nil }, 0
+      call.chunked('ZREM', here.leases_key, here.left, here.left_count)
+      here.left_count = 0
     end
     if here.entered_count > 0 then
       call.keep_as_tree(here.c, here.leases_key, CALLS_PER_TREE)
-      call.chunked('ZADD', here.leases_key, here.entered)
-      here.entered, here.entered_count = { nil, nil, nil, nil }, 0
+      call.chunked('ZADD', here.leases_key, here.entered, here.entered_count)
+      here.entered_count = 0
     end
     if next(here.ends) then write_ends(here) end
   end

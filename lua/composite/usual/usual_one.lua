@@ -113,7 +113,7 @@ function usual_one.take(x, here, execution_id, rows_key, bytes)
   return true
 end
 
--- Notes the end of a run with success in what the call writes together. `data`: of the run.
+-- Gathers the writes for the end of a run with success. `data`: of the run.
 local function close(x, here, known, flow_id, deadline, waiters, data, result)
   local ends, due_at, c = here.ends, known.kept_for, here.c
   ends[known] = (ends[known] or 0) + 1

@@ -169,7 +169,8 @@ local function prepare(s, here, group)
   local all_key, own_key, entries = key.ffx_all_runs(c), known.own_key, call.short_list()
   local before = run_entries.next_time(c, all_key, own_key) - 1
   if not s.shared then
-    s.shared, s.first_bytes = run_rows.shared(c, class, g, deadline), struct.pack(FIRST, FORM, s.origin, 0, 0, 0, 1, 1, 0, nodes)
+    s.shared = nodes == 1 and class or run_rows.shared(c, class, g, deadline)
+    s.first_bytes = struct.pack(FIRST, FORM, s.origin, 0, 0, 0, 1, 1, 0, nodes)
   end
   local base, first_bytes, of_count = g.head.budgets and PLAIN + SPECIAL or PLAIN, s.first_bytes, begun[nodes] or {}
   for n = 1, count do

@@ -12,7 +12,7 @@ local waiting_for_one
 -- Maximum number of bytes between two changes that are written again unchanged: that takes less time than another command.
 local MAX_GAP = 256
 
--- Returns what the step of a node of a small run needs of the graph, which is kept with the node; false for a node with other
+-- Returns the data of the graph for the step of a node of a small run, which is kept with the node; false for a node with other
 -- successors.
 local function step_of(run, node)
   local successors, step = graph_store.successors(run.graph, node), false
@@ -29,7 +29,7 @@ local function step_of(run, node)
   return step
 end
 
--- Numbers of events, packed, by what they are.
+-- Numbers of events, packed.
 local events_of = {}
 local function packed_events(events)
   local text = struct.pack(run_head.EVENTS_FORMAT, events)

@@ -33,7 +33,7 @@ end
 -- Resolves the edges of completions that the general functions have committed, and counts the ends.
 local function follow(x)
   local room = x.budget
-  for i = 1, #x.partitions do
+  for i = 1, x.count do
     local c = x.partitions[i].c
     c.budget = room
     graph.count_ends(c)
@@ -44,7 +44,7 @@ end
 
 -- Reports whether a partition that the call has worked in has more work than one call does.
 local function has_more(x)
-  for i = 1, #x.partitions do
+  for i = 1, x.count do
     if x.partitions[i].c.more then return '1' end
   end
   return x.c.more and '1' or '0'
