@@ -186,6 +186,8 @@ var errWrongOutcomes = errors.New("the number of outcomes in the reply differs f
 
 // sendUsual makes the call that starts runs of the usual case, with the offer of a worker.
 func (s *starter) sendUsual(ctx context.Context, key StartKey, plans []*RunPlan) (enginerpc.StartReply, error) {
+	s.session.Starting.Add(1)
+	defer s.session.Starting.Add(-1)
 	call := UsualCall(key, plans)
 	if s.ends != nil {
 		call.Origin = s.ends.Origin()
