@@ -75,6 +75,7 @@ node_row.WHY = { 'none', 'waiting_for_worker', 'waiting_for_delay', 'waiting_for
 node_row.OUTCOME = { 'none', 'success', 'failed', 'cancelled', 'expired', 'skipped' }
 node_row.ATTEMPT = { 'none', 'pending_first_attempt', 'running_attempt', 'attempt_interrupted', 'pending_retry_attempt', 'pending_replay_attempt', 'attempt_terminal' }
 node_row.PUBLIC = { 'waiting', 'delayed', 'rate_limited', 'waiting_children', 'active', 'suspended', 'completed', 'failed', 'cancelled', 'expired', 'skipped' }
+node_row.FLAGS_AT = 8
 node_row.MORE = 1
 node_row.RECORDED = 2
 node_row.LEASED = 4
@@ -88,7 +89,9 @@ node_row.TOLD_AT = 22
 node_row.EXPIRES_AT = 24
 node_row.ACQUIRED_AT = 30
 node_row.STARTED_AT = 36
+node_row.WORKER_AT = 42
 node_row.WORKER_FORMAT = '<I4'
+node_row.ENDED_AT = 46
 node_row.ENDED_FORMAT = '<I6'
 node_row.CHANGED_AT = 52
 node_row.CHANGED_FORMAT = '<I6'
@@ -97,6 +100,7 @@ node_row.WAITS_FOR = '<c19H'
 node_row.HELD = '<c23I6c16I6I6c36'
 node_row.TRIED = '<BBBBBBBBHHHBI4HH'
 node_row.HAPPENED = '<I6I4I6'
+node_row.RAN = '<I6I6I6I4'
 
 function node_row.read(bytes, from, run, ordinal, was)
   local phase_, owner_, elig_, why_, outcome_, attempt_, public_, flags_, index_, total_, retries_, reclaims_, epoch_, open_, told_, expires_, acquired_, started_, worker_, ended_, changed_, lease_ = struct.unpack('<BBBBBBBBHHHBI4HHI6I6I6I4I6I6c36', bytes, from)

@@ -96,6 +96,7 @@
 -- @piece    held      phase..told expires acquired..worker ended changed lease
 -- @piece    tried     phase owner elig why outcome attempt public flags index total retries reclaims epoch open told
 -- @piece    happened  started worker ended
+-- @piece    ran       expires acquired started worker
 
 local HEAD_BYTES, ROW_BYTES = run_head.BYTES, node_row.BYTES
 
