@@ -125,8 +125,14 @@ const retriedAtOnce = `{"retry_policy":{"max_retries":2,"backoff":{"type":"expon
 // cleanup is the name of a node that runs after all others.
 const cleanup = "z"
 
-// joins makes some nodes joins that let their upstreams run, and usually adds a node that runs after all others.
+// joins makes some nodes joins, and usually adds a node that runs after all others.
 func (x *twoWays) joins(edges *[][2]string) map[string]string {
+	// Where a node runs after all others, a cancelled one first waits for its worker.
+	cleans := x.r.IntN(4) > 1
+	rest := "cancel_remaining"
+	if cleans || x.r.IntN(3) == 0 {
+		rest = "let_run"
+	}
 	upstreams, joins := make(map[string]int64), make(map[string]string)
 	for _, edge := range *edges {
 		upstreams[edge[1]]++
@@ -134,12 +140,12 @@ func (x *twoWays) joins(edges *[][2]string) map[string]string {
 	for _, name := range x.names {
 		switch n := upstreams[name]; {
 		case n > 0 && x.r.IntN(4) == 0:
-			joins[name] = "any_of let_run 0"
+			joins[name] = "any_of " + rest + " 0"
 		case n > 0 && x.r.IntN(3) == 0:
-			joins[name] = fmt.Sprintf("quorum let_run %d", 1+x.r.Int64N(n))
+			joins[name] = fmt.Sprintf("quorum %s %d", rest, 1+x.r.Int64N(n))
 		}
 	}
-	if x.r.IntN(4) > 0 {
+	if cleans {
 		for _, name := range x.names {
 			*edges = append(*edges, [2]string{name, cleanup})
 		}
@@ -179,6 +185,14 @@ func (x *twoWays) step() bool {
 	}
 	require.Equal(x.t, replies[0], replies[1], "replies to the end of %v", ended)
 	x.compare()
+	for _, g := range x.sides() {
+		_, rows := g.rows()
+		for n, r := range rows {
+			if r.Phase == "terminal" {
+				delete(g.leases, x.names[n]) // a join has cancelled it
+			}
+		}
+	}
 	if len(x.plain.leases) == 0 {
 		for _, g := range x.sides() {
 			g.claim()
@@ -232,7 +246,15 @@ func (g *graph) attempts(name string) string {
 		fmt.Fprintf(&b, "attempt %d of %s: %v\n", index, name, attempt)
 	}
 	core := g.core(name)
-	fmt.Fprintf(&b, "%q %q %q\n", core["failure_reason"], core["failure_category"], core["pending_retry_reason"])
+	for _, field := range []string{
+		"failure_reason", "failure_category", "pending_retry_reason", "cancellation_reason", "cancelled_by", "absorbed",
+		"current_lease_id", "current_worker_id", "blocking_detail",
+	} {
+		if core[field] != "" && !strings.HasSuffix(field, "_id") && field != "blocking_detail" {
+			fmt.Fprintf(&b, "%s %q\n", field, core[field])
+		}
+		fmt.Fprintf(&b, "%s is set: %t\n", field, core[field] != "")
+	}
 	return b.String()
 }
 
@@ -268,12 +290,12 @@ func (x *twoWays) compare() {
 			result, err := rowread.ResultOf(g.ctx, g.e.Client(), g.e.Keys(), g.p, g.id, n+1)
 			require.NoError(x.t, err)
 			states[i] += fmt.Sprintf("%s gives %d bytes\n", name, len(result))
-			if x.fails {
-				states[i] += g.attempts(name)
-			}
+			states[i] += g.attempts(name)
 			group := g.group(name)
-			for _, field := range []string{"created_at", "satisfied_at", "cancel_siblings_reason"} {
-				delete(group, field)
+			delete(group, "created_at")
+			delete(group, "satisfied_at")
+			if name == cleanup {
+				delete(group, "cancel_siblings_reason")
 			}
 			if head.Open > 0 {
 				states[i] += fmt.Sprintf("join of %s: %v, %q\n", name, group, g.letters(name))

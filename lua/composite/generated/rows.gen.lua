@@ -11,10 +11,12 @@ run_head.OUTCOME = { 'none', 'success', 'failed', 'cancelled', 'expired' }
 run_head.COUNT_AT = 23
 run_head.LISTED_AT = 25
 run_head.LISTED_FORMAT = '<I7'
+run_head.MARKS_AT = 52
 run_head.JUDGED = 1
 run_head.CHILDREN = 2
 run_head.KEYED = 4
 run_head.CLOSED_AT = 53
+run_head.FLAGS_AT = 60
 run_head.EXTENDED = 1
 run_head.REPLAYED = 2
 run_head.PURGING = 4
@@ -35,6 +37,7 @@ run_head.STANDING = '<I7BI4H'
 run_head.END = '<I7BI4'
 run_head.IDENTITY = '<I7I6I6c8'
 run_head.WAITERS = '<c8B'
+run_head.TAIL = '<BI4H'
 
 function run_head.read(bytes, from)
   local form_, origin_, watched_, ends_, told_, state_, outcome_, ended_, count_, listed_, created_, deadline_, class_, marks_, closed_, flags_, open_, events_ = struct.unpack('<Bc8BHHBBI6HI7I6I6c8BI7BI4H', bytes, from)
