@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "396-507c3bcbd0f9f11a"
+const build = "397-54c8d1780f1ae29d"
