@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "397-54c8d1780f1ae29d"
+const build = "398-a81171dbe080c72e"
