@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "395-254248beaf154d98"
+const build = "398-a81171dbe080c72e"
