@@ -86,7 +86,7 @@ func (r *claimedReader) names(record string, out *ClaimedExecution) (fault strin
 	return ""
 }
 
-// parseClaimed reads the text by which the library describes most executions that are leased for their first attempt
+// parseClaimed reads the text by which the library describes most executions that are leased for their first attempt, or for a retry
 // (usual_one.describe in lua/composite/usual/usual_one.lua after the digit 1, else row_claimed.describe in
 // lua/composite/rows/row_claimed.lua). It returns the fault of the text, or "". The input of the execution is a part of
 // data: nothing else refers to these bytes, so they may be changed.
@@ -169,6 +169,11 @@ func (r *claimedReader) parseNode(data []byte, out *ClaimedExecution) (fault str
 	}
 	if r.marked("b") {
 		out.Budgets = r.bytes(r.number())
+	}
+	if r.marked("r") {
+		out.AttemptType = "retry"
+		out.AttemptIndex, out.LeaseEpoch = enginecore.AttemptIndex(r.number()), enginecore.LeaseEpoch(r.number())
+		out.RetryCount = r.number()
 	}
 	switch input := r.text; {
 	case r.marked("i"):

@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "404-d879b442df098c5e"
+const build = "406-be1234ce2b59691e"

@@ -88,6 +88,7 @@ local usual_end = {}
 local usual_join = {}
 local usual_lease = {}
 local usual_one = {}
+local usual_retry = {}
 local usual_start = {}
 local usual_step = {}
 local wait_control = {}

@@ -24,7 +24,7 @@
 -- @column   deadline  time      `deadline_at`; 0 is none
 -- @column   class     text(8)   id of the run's class
 -- @column   marks     flags     further properties of the run
--- @bit      marks     judged    a node of it has ended without success
+-- @bit      marks     judged    a node of it has ended without success, unless its join no longer needed it
 -- @bit      marks     children  a node of it has started a run
 -- @bit      marks     keyed     it has a place under a key, which its end frees
 -- @bit      marks     child     it belongs to a node of another run
@@ -49,6 +49,7 @@
 -- @piece    end       closed flags open
 -- @piece    identity  listed created deadline class
 -- @piece    waiters   origin watched
+-- @piece    tail      flags open events
 
 -- @row      node_row  The row of a node
 -- @beside   run ordinal was
@@ -98,6 +99,7 @@
 -- @piece    held      phase..told expires acquired..worker ended changed lease
 -- @piece    tried     phase owner elig why outcome attempt public flags index total retries reclaims epoch open told
 -- @piece    happened  started worker ended
+-- @piece    ran       expires acquired started worker
 
 local HEAD_BYTES, ROW_BYTES = run_head.BYTES, node_row.BYTES
 

@@ -129,7 +129,7 @@ end
 -- Returns the key of another part of a plain run.
 function run_rows.key_of(flow, part) return string.sub(flow.key, 1, -6) .. part end
 
--- Returns the keys of the results of a plain run, and of its event log, which few calls need.
+-- Returns the keys of the results of a plain run, of its event log, and of its hash `more`, which few calls need.
 function run_rows.results_key(flow)
   local results_key = flow.results_key
   if not results_key then
@@ -146,6 +146,15 @@ function run_rows.events_key(flow)
     flow.events_key = events_key
   end
   return events_key
+end
+
+function run_rows.more_key(flow)
+  local more_key = flow.more_key
+  if not more_key then
+    more_key = run_rows.key_of(flow, 'more')
+    flow.more_key = more_key
+  end
+  return more_key
 end
 
 -- Adds the id and the trace context of a plain run to its record.
@@ -215,8 +224,11 @@ function run_rows.events_of(flow, bytes)
   return flags % (2 * PLAIN) >= PLAIN and identity == flow.identity and events
 end
 
--- Returns the record of a plain run that the interpreter does not know; nil for another run. `bytes`: its beginning.
+-- Returns the record of a plain run that the interpreter does not know; nil for another run. `bytes`: its beginning, if the call has
+-- read it.
 function run_rows.find_plain(c, stem, bytes)
+  if string.byte(stem, -18) ~= 56 then return nil end
+  bytes = bytes or redis.call('GETRANGE', key.flow_nodes(c, string.sub(stem, -32) .. '0000'), '0', HEAD_BYTES - 1)
   if #bytes < HEAD_BYTES or string.byte(bytes) ~= run_head.FORM then return nil end
   local count, identity, marks, _, flags = struct.unpack(PENDING, bytes, PENDING_AT)
   if flags % (2 * PLAIN) < PLAIN then return nil end
