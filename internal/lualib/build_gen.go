@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "395-254248beaf154d98"
+const build = "396-80e77869d6b87294"
