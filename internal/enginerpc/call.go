@@ -166,12 +166,12 @@ func Do[R any, C Call[R]](ctx context.Context, conn *Conn, c C) (R, error) {
 		if err != nil {
 			return zero, err
 		}
-		reply, claimed, err = readAll(ctx, conn, info, m, c.decode)
+		reply, claimed, err = readAll(ctx, conn, info, m, c.decode, w.sent)
 		if err == nil && before != "" && wrote(reply) {
 			if m, err = conn.replication.confirm(ctx, info, w, before, m); err != nil {
 				return zero, err
 			}
-			reply, claimed, err = readAll(ctx, conn, info, m, c.decode)
+			reply, claimed, err = readAll(ctx, conn, info, m, c.decode, w.sent)
 		}
 		if err == nil {
 			break

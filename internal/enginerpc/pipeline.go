@@ -57,7 +57,7 @@ func Add[R any](p *Pipeline, c Call[R]) *Result[R] {
 			result.err = err
 			return
 		}
-		result.reply, _, result.err = readAll(p.ctx, p.conn, info, m, c.decode)
+		result.reply, _, result.err = readAll(p.ctx, p.conn, info, m, c.decode, w.sent)
 	}})
 	return result
 }

@@ -26,8 +26,17 @@ const (
 	markBytes = len(sentMark)
 )
 
+// CallBytes is how much a value counts in a call with several: a large one costs the server little, but the calls of
+// others wait while it arrives.
+func CallBytes(value []byte) int {
+	if len(value) < LargeValue {
+		return len(value)
+	}
+	return LargeValue + len(value)/16
+}
+
 // sentFor is how long a value lasts that no call has accepted: longer than the way to the server takes.
-const sentFor = 2 * time.Minute
+const sentFor = time.Minute
 
 // valuesAtATime bounds the values that one pipeline reads.
 const valuesAtATime = 16
@@ -145,8 +154,9 @@ func (r *fields) stored(b []byte) []byte {
 	return v.bytes
 }
 
-// keyOfKept returns the key and the size of a kept value, given the text in its place.
-func (k Keys) keyOfKept(text string) (key string, size int, ok bool) {
+// KeptValue returns the key and the size of a value of a run, given the text that is stored in its place. ok is false
+// for a text that is a value.
+func (k Keys) KeptValue(text string) (key string, size int, ok bool) {
 	rest, found := strings.CutPrefix(text, keptMark)
 	place, rest, more := strings.Cut(rest, " ")
 	digits, _, _ := strings.Cut(rest, " ")
@@ -154,9 +164,22 @@ func (k Keys) keyOfKept(text string) (key string, size int, ok bool) {
 	return k.prefix + ":flow:" + place, size, found && more && err == nil
 }
 
-// readValues reads the values that texts name. A value that is gone, or that another one has replaced, is left out.
-func (conn *Conn) readValues(ctx context.Context, info callInfo, texts []string) (map[string]*fetched, error) {
-	values := make(map[string]*fetched, len(texts))
+// takeSent adds the values that texts name and that a call has sent.
+func takeSent(values map[string]*fetched, texts []string, sent []sentValue) {
+	for _, v := range sent {
+		name := v.key[strings.LastIndexByte(v.key, ':')+1:]
+		for _, text := range texts {
+			if strings.HasSuffix(text, " "+name) {
+				// The caller of the call still has its bytes.
+				values[text] = &fetched{bytes: []byte(v.bytes)}
+			}
+		}
+	}
+}
+
+// readValues adds the other values that texts name. A value that is gone, or that another one has replaced, is left
+// out.
+func (conn *Conn) readValues(ctx context.Context, info callInfo, texts []string, values map[string]*fetched) error {
 	reading := callInfo{name: info.name, readOnly: true}
 	for len(texts) > 0 {
 		some := texts[:min(len(texts), valuesAtATime)]
@@ -165,20 +188,23 @@ func (conn *Conn) readValues(ctx context.Context, info callInfo, texts []string)
 			return message{}, conn.readSome(ctx, some, values)
 		}, nil)
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return values, nil
+	return nil
 }
 
 func (conn *Conn) readSome(ctx context.Context, texts []string, values map[string]*fetched) error {
 	list, sizes := make(commands, 0, len(texts)), make([]int, 0, len(texts))
 	names := make([]string, 0, len(texts))
 	for _, text := range texts {
-		if key, size, ok := conn.keys.keyOfKept(text); ok && values[text] == nil {
+		if key, size, ok := conn.keys.KeptValue(text); ok && values[text] == nil {
 			list = append(list, conn.client.B().Get().Key(key).Build())
 			sizes, names = append(sizes, size), append(names, text)
 		}
+	}
+	if len(list) == 0 {
+		return nil
 	}
 	for i, result := range conn.client.DoMulti(ctx, list...) {
 		b, err := result.AsBytes()
@@ -198,15 +224,17 @@ func (conn *Conn) readSome(ctx context.Context, texts []string, values map[strin
 // errGone is the error of a reply that names values which are gone: what it says is no longer so.
 var errGone = fmt.Errorf("values that the reply names are gone")
 
-// readAll reads a reply together with the values that it names.
+// readAll reads a reply together with the values that it names. The call may have sent them itself.
 func readAll[R any](
-	ctx context.Context, conn *Conn, info callInfo, m message, decode func(*fields) R,
+	ctx context.Context, conn *Conn, info callInfo, m message, decode func(*fields) R, sent []sentValue,
 ) (R, []ClaimedExecution, error) {
 	reply, r, err := readReply(info, m, decode, nil)
 	if err != nil || len(r.named) == 0 {
 		return reply, r.claimed, err
 	}
-	values, err := conn.readValues(ctx, info, r.named)
+	values := make(map[string]*fetched, len(r.named))
+	takeSent(values, r.named, sent)
+	err = conn.readValues(ctx, info, r.named, values)
 	if err != nil {
 		if len(r.claimed) > 0 {
 			err = fmt.Errorf("%w: the values of a claimed execution could not be read: %w",
