@@ -33,7 +33,7 @@ func encodeInt(n int64) []byte {
 }
 
 // isPlain reports whether a text is the same in JSON, between quotes, and in the encoding of package encoding/json. It
-// looks at eight bytes at a time.
+// reads eight bytes at a time.
 func isPlain(text string) bool {
 	all, i := uint64(0), 0
 	for ; i+8 <= len(text); i += 8 {

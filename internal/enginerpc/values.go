@@ -2,6 +2,7 @@ package enginerpc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -221,8 +222,8 @@ func (conn *Conn) readSome(ctx context.Context, texts []string, values map[strin
 	return nil
 }
 
-// errGone is the error of a reply that names values which are gone: what it says is no longer so.
-var errGone = fmt.Errorf("values that the reply names are gone")
+// errGone is the error of a reply that names values which are gone: the call has to be sent again.
+var errGone = errors.New("values that the reply names are gone")
 
 // readAll reads a reply together with the values that it names. The call may have sent them itself.
 func readAll[R any](

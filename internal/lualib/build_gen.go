@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "396-80e77869d6b87294"
+const build = "397-9143cad66b370db2"

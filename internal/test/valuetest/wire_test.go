@@ -39,7 +39,7 @@ func (w *wires) counts() (longest int, of string, sets int) {
 	return w.longest, w.of, w.sets
 }
 
-// wire gathers what a connection sends until it has a whole command.
+// wire gathers the bytes that a connection sends until they are a whole command.
 type wire struct {
 	net.Conn
 	of      *wires

@@ -207,7 +207,7 @@ local function create_all(c, A, n, runs)
   local batch = batch_writes.new()
   for i = 1, #runs do
     local run = runs[i]
-    run.input = stored_value.keep_input(c, run.flow_id, run.input)
+    if string.byte(run.input) == 0 then run.input = stored_value.keep_input(c, run.flow_id, run.input) end
     run.data, run.has_input = run_data.of_new(run.record, n.arrival and '' or run.input)
     run_record.enter(c, batch, run, g, n)
   end
