@@ -59,7 +59,9 @@ func isPlain(text string) bool {
 const eachByte = 0x0101010101010101
 
 // hasLess returns a word that is not 0 if a byte of another word is less than limit, which is at most 128.
-func hasLess(word, limit uint64) uint64 { return (word - limit*eachByte) &^ word & (utf8.RuneSelf * eachByte) }
+func hasLess(word, limit uint64) uint64 {
+	return (word - limit*eachByte) &^ word & (utf8.RuneSelf * eachByte)
+}
 
 // isPlainUTF8 reports whether a text is UTF-8 without the line separators of JavaScript, which encoding/json escapes.
 func isPlainUTF8(text string) bool {

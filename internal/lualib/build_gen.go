@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "397-9143cad66b370db2"
+const build = "398-413ca7ba119cc257"

@@ -50,7 +50,7 @@ local function results_of(run, ordinals, names, max_bytes)
     local texts = texts_of(run, ordinals, from, to)
     for i = 1, to - from + 1 do
       local result = texts[i] or ''
-      bytes = bytes + #result
+      bytes = bytes + (string.byte(result) == 0 and stored_value.size(result) or #result)
       if bytes > max_bytes then return inputs, false end
       inputs[#inputs + 1] = { names[from + i - 1], result }
     end
