@@ -91,7 +91,10 @@ func (conn *Conn) describe(ctx context.Context, claimed []ClaimedExecution) erro
 		}
 		if x.AttemptID == "" {
 			x.FlowID, x.AttemptID = firstIDs(flow, x.LeaseID)
-			x.AttemptType, x.LeaseEpoch, x.JournalComplete = "initial", 1, true
+			x.JournalComplete = true
+			if x.AttemptType == "" {
+				x.AttemptType, x.LeaseEpoch = "initial", 1
+			}
 		} else {
 			x.FlowID = enginecore.FlowID(flow + rootSuffix)
 		}

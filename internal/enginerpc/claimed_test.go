@@ -56,6 +56,9 @@ func TestParseClaimed(t *testing.T) {
 		"i5 a nodei1 f\x00": func(x *ClaimedExecution) { x.Inputs = []NodeInput{{"a nod", []byte("ei1 f\x00")}} },
 		"i1 a":              func(x *ClaimedExecution) { x.Inputs = []NodeInput{{"a", []byte{}}} },
 		"f{}":               func(x *ClaimedExecution) { x.FlowInput = []byte("{}") },
+		"r1 3 2 fr": func(x *ClaimedExecution) {
+			x.AttemptType, x.AttemptIndex, x.LeaseEpoch, x.RetryCount, x.FlowInput = "retry", 1, 3, 2, []byte("r")
+		},
 	} {
 		var got ClaimedExecution
 		expected := want

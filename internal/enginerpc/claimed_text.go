@@ -52,7 +52,8 @@ func (r *claimedReader) bytes(n int64) string {
 	return text
 }
 
-// parseClaimed reads the text by which the library describes most executions that are leased for their first attempt
+// parseClaimed reads the text by which the library describes most executions that are leased for their first attempt,
+// or for a retry
 // (row_claimed.describe in lua/composite/rows/row_claimed.lua). It returns the fault of the text, or "". The input of
 // the execution is a part of data: nothing else refers to these bytes, so they may be changed.
 func parseClaimed(data []byte, out *ClaimedExecution) string {
@@ -76,6 +77,11 @@ func parseClaimed(data []byte, out *ClaimedExecution) string {
 	if rest, found := strings.CutPrefix(r.text, "b"); found {
 		r.text = rest
 		out.Budgets = r.bytes(r.number())
+	}
+	if rest, found := strings.CutPrefix(r.text, "r"); found {
+		r.text, out.AttemptType = rest, "retry"
+		out.AttemptIndex, out.LeaseEpoch = enginecore.AttemptIndex(r.number()), enginecore.LeaseEpoch(r.number())
+		out.RetryCount = r.number()
 	}
 	out.InputsComplete, out.FlowInput = true, []byte{}
 	switch input := r.text; {

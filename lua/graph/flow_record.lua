@@ -12,7 +12,7 @@ function flow_record.note_unusual(flow_key)
   s.note_unusual(at)
 end
 
--- Notes that a node of the flow has ended without success.
+-- Notes that a node of the flow has ended without success, on which the outcome of the flow may depend.
 function flow_record.note_judged(flow_key)
   local s, at = flow_store.of_key(flow_key)
   s.note_judged(at)

@@ -97,10 +97,11 @@ function graph.node_ended(c, execution_id, core, t)
   else
     event_log.add_for(c, core, t.outcome, event_log.failed_attempt(core.current_attempt_index, t.category), t.reason)
     record.add(flow_key, 'nodes_' .. t.outcome, 1)
-    flow_record.note_judged(flow_key)
     local flow = flow_record.read(c, flow_id)
     if flow.children then graph.on_parent_failed(c, execution_id, t.outcome, t.reason) end
     local tolerated = tolerated_failures.tolerate(c, flow_key, execution_id, core, t)
+    -- The outcome of the flow never depends on an upstream that its join no longer needed.
+    if not (t.tolerated and tolerated) then flow_record.note_judged(flow_key) end
     -- A node that the deadline of the flow ended did not fail by itself.
     if not tolerated and (t.outcome == 'failed' or t.outcome == 'expired' and t.reason ~= 'flow_deadline') then
       tolerated_failures.note_first(flow_key, core, t)

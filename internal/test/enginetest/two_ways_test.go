@@ -13,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -54,6 +55,7 @@ type twoWays struct {
 	plain, other *graph
 	names        []string
 	count        int64 // the number of executions that a completion claims
+	fails        bool  // attempts fail and are repeated
 }
 
 func (x *twoWays) sides() []*graph { return []*graph{x.plain, x.other} }
@@ -78,6 +80,7 @@ func (x *twoWays) submit() {
 	// A call that completes several nodes and claims fewer than become ready may get others.
 	x.count = []int64{0, 100}[x.r.IntN(2)]
 	carries, priorities, timeouts := x.r.Uint64(), x.r.IntN(2), x.r.IntN(2)
+	x.fails = x.r.IntN(2) == 0
 	input := []byte(strings.Repeat("i", []int{0, 1, 1024, 1025}[x.r.IntN(4)]))
 	ofFlow := make(map[string]bool)
 	for _, name := range x.names {
@@ -102,6 +105,9 @@ func (x *twoWays) submit() {
 			if timeouts == 1 {
 				n.AttemptTimeout = time.Hour
 			}
+			if x.fails {
+				n.Policy = []byte(retriedAtOnce)
+			}
 		}
 		g.submit(run)
 	}
@@ -113,11 +119,20 @@ func (x *twoWays) submit() {
 	x.compare()
 }
 
+// retriedAtOnce allows two retries without a delay.
+const retriedAtOnce = `{"retry_policy":{"max_retries":2,"backoff":{"type":"exponential","initial_delay_ms":0}}}`
+
 // cleanup is the name of a node that runs after all others.
 const cleanup = "z"
 
-// joins makes some nodes joins that let their upstreams run, and usually adds a node that runs after all others.
+// joins makes some nodes joins, and usually adds a node that runs after all others.
 func (x *twoWays) joins(edges *[][2]string) map[string]string {
+	// Where a node runs after all others, a cancelled one first waits for its worker.
+	cleans := x.r.IntN(4) > 1
+	rest := "cancel_remaining"
+	if cleans || x.r.IntN(3) == 0 {
+		rest = "let_run"
+	}
 	upstreams, joins := make(map[string]int64), make(map[string]string)
 	for _, edge := range *edges {
 		upstreams[edge[1]]++
@@ -125,12 +140,12 @@ func (x *twoWays) joins(edges *[][2]string) map[string]string {
 	for _, name := range x.names {
 		switch n := upstreams[name]; {
 		case n > 0 && x.r.IntN(4) == 0:
-			joins[name] = "any_of let_run 0"
+			joins[name] = "any_of " + rest + " 0"
 		case n > 0 && x.r.IntN(3) == 0:
-			joins[name] = fmt.Sprintf("quorum let_run %d", 1+x.r.Int64N(n))
+			joins[name] = fmt.Sprintf("quorum %s %d", rest, 1+x.r.Int64N(n))
 		}
 	}
-	if x.r.IntN(4) > 0 {
+	if cleans {
 		for _, name := range x.names {
 			*edges = append(*edges, [2]string{name, cleanup})
 		}
@@ -149,6 +164,10 @@ func (x *twoWays) step() bool {
 		return false
 	}
 	x.r.Shuffle(len(active), func(i, j int) { active[i], active[j] = active[j], active[i] })
+	if x.fails && x.plain.leases[active[0]].RetryCount < 2 && x.r.IntN(3) == 0 {
+		x.fail(active[0])
+		return true
+	}
 	ended := active[:1+x.r.IntN(min(3, len(active)))]
 	result := []byte(strings.Repeat("r", []int{0, 1, 1024, 1025}[x.r.IntN(4)]))
 	var replies []string
@@ -166,6 +185,14 @@ func (x *twoWays) step() bool {
 	}
 	require.Equal(x.t, replies[0], replies[1], "replies to the end of %v", ended)
 	x.compare()
+	for _, g := range x.sides() {
+		_, rows := g.rows()
+		for n, r := range rows {
+			if r.Phase == "terminal" {
+				delete(g.leases, x.names[n]) // a join has cancelled it
+			}
+		}
+	}
 	if len(x.plain.leases) == 0 {
 		for _, g := range x.sides() {
 			g.claim()
@@ -173,6 +200,62 @@ func (x *twoWays) step() bool {
 		x.compare()
 	}
 	return true
+}
+
+// fail fails an attempt of a node in both runs, with a repeated call, and leases the next one.
+func (x *twoWays) fail(name string) {
+	var replies []string
+	for _, g := range x.sides() {
+		lease := g.leases[name]
+		delete(g.leases, name)
+		call := enginerpc.FailCall{
+			Partition: g.p, ExecutionID: lease.ExecutionID, LeaseID: lease.LeaseID, LeaseEpoch: lease.LeaseEpoch,
+			AttemptID: lease.AttemptID, AttemptIndex: lease.AttemptIndex, Reason: "no\nluck", Category: "a test", Retryable: true,
+		}
+		for range 2 {
+			reply, err := g.e.Fail(g.ctx, call)
+			require.NoError(x.t, err)
+			require.Equal(x.t, "retry_scheduled", reply.Outcome)
+		}
+	}
+	x.compare()
+	for _, g := range x.sides() {
+		g.drain(100)
+	}
+	x.compare()
+	for _, g := range x.sides() {
+		g.claim()
+		lease := g.leases[name]
+		replies = append(replies, fmt.Sprint(lease.AttemptIndex, lease.AttemptType, lease.LeaseEpoch, lease.RetryCount,
+			lease.JournalComplete, len(lease.AttemptID))+describe(g.leases))
+	}
+	require.Equal(x.t, replies[0], replies[1], "the leases after a failure of %s", name)
+	x.compare()
+}
+
+// attempts are the records of the attempts of a node, without values that differ in each run.
+func (g *graph) attempts(name string) string {
+	var b strings.Builder
+	for index := range enginecore.AttemptIndex(3) {
+		attempt := g.hash(g.e.Keys().AttemptRecord(g.node(name), index))
+		for field := range attempt {
+			if strings.HasSuffix(field, "_id") || strings.HasSuffix(field, "_at") {
+				attempt[field] = "set"
+			}
+		}
+		fmt.Fprintf(&b, "attempt %d of %s: %v\n", index, name, attempt)
+	}
+	core := g.core(name)
+	for _, field := range []string{
+		"failure_reason", "failure_category", "pending_retry_reason", "cancellation_reason", "cancelled_by", "absorbed",
+		"current_lease_id", "current_worker_id", "blocking_detail",
+	} {
+		if core[field] != "" && !strings.HasSuffix(field, "_id") && field != "blocking_detail" {
+			fmt.Fprintf(&b, "%s %q\n", field, core[field])
+		}
+		fmt.Fprintf(&b, "%s is set: %t\n", field, core[field] != "")
+	}
+	return b.String()
 }
 
 // describe returns a text for leases of nodes, without values that differ in each run.
@@ -197,17 +280,26 @@ func (x *twoWays) compare() {
 		head, rows := g.rows()
 		states[i] = fmt.Sprintf("open %d of %d\n", head.Open, head.Nodes)
 		for n, r := range rows {
+			// The direct way counts a success that ends the run at the joins after it, the other one does not.
+			if head.Open == 0 {
+				r.Flags &^= rowread.NodeRowUntold
+			}
 			states[i] += fmt.Sprintf("%s: %+v\n", x.names[n], withoutIDs(r))
 		}
 		for n, name := range x.names {
 			result, err := rowread.ResultOf(g.ctx, g.e.Client(), g.e.Keys(), g.p, g.id, n+1)
 			require.NoError(x.t, err)
 			states[i] += fmt.Sprintf("%s gives %d bytes\n", name, len(result))
+			states[i] += g.attempts(name)
 			group := g.group(name)
-			for _, field := range []string{"created_at", "satisfied_at", "cancel_siblings_reason"} {
-				delete(group, field)
+			delete(group, "created_at")
+			delete(group, "satisfied_at")
+			if name == cleanup {
+				delete(group, "cancel_siblings_reason")
 			}
-			states[i] += fmt.Sprintf("join of %s: %v, %q\n", name, group, g.letters(name))
+			if head.Open > 0 {
+				states[i] += fmt.Sprintf("join of %s: %v, %q\n", name, group, g.letters(name))
+			}
 		}
 		states[i] += strings.Join(g.events(), "\n")
 	}

@@ -365,7 +365,8 @@ func (c *checker) marks(p *partition, f *flowRecord) {
 		return
 	}
 	for id := range f.members() {
-		if e := p.executions[id]; e != nil && e.terminal() && e.get("terminal_outcome") != "success" {
+		if e := p.executions[id]; e != nil && e.terminal() && e.get("terminal_outcome") != "success" &&
+			e.get("absorbed") != "cancelled_siblings" {
 			c.fault(RuleRows, f.run.key, "is not marked as judged, but %s is %s", id, e.get("terminal_outcome"))
 		}
 	}

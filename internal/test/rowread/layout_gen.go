@@ -31,7 +31,7 @@ var RunHeadOutcome = []string{
 
 // Bits of the column marks of a RunHead.
 const (
-	// RunHeadJudged: a node of it has ended without success
+	// RunHeadJudged: a node of it has ended without success, unless its join no longer needed it
 	RunHeadJudged = 1
 	// RunHeadChildren: a node of it has started a run
 	RunHeadChildren = 2

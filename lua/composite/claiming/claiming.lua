@@ -228,6 +228,8 @@ end
 
 -- Leases executions of the lane until the call has request.count.
 function claiming.fill(c, request, x)
+  -- Executions may have entered the lane since the call has found it empty.
+  if #x.leased < request.count then request.drained = nil end
   usual_lease.take_from_lane(x, index_of(c, request))
   turn.write(x)
   if #x.leased < request.count and not request.drained then take_from_lane(c, request, take_eligible, x.leased) end

@@ -77,6 +77,11 @@ function F.ffx_fail(K, A)
     return reply.err('invalid_input', 'details must have at most ' .. MAX_DETAILS .. ' bytes, got: ' .. #A.details)
   end
   local c = call.open(K.partition)
+  local due = usual_retry.fail(c, A, retry_after, jitter)
+  if due then
+    wake.flush(c)
+    return reply.ok('retry_scheduled', number.text(due), '0')
+  end
   local core_key = key.exec_core(c, A.execution_id)
   local r = row.of(c, A.execution_id)
   local core = r and row_steps.held(r, c, A) or record.read(core_key, fence.FIELDS)

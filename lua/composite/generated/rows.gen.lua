@@ -11,10 +11,12 @@ run_head.OUTCOME = { 'none', 'success', 'failed', 'cancelled', 'expired' }
 run_head.COUNT_AT = 23
 run_head.LISTED_AT = 25
 run_head.LISTED_FORMAT = '<I7'
+run_head.MARKS_AT = 52
 run_head.JUDGED = 1
 run_head.CHILDREN = 2
 run_head.KEYED = 4
 run_head.CLOSED_AT = 53
+run_head.FLAGS_AT = 60
 run_head.EXTENDED = 1
 run_head.REPLAYED = 2
 run_head.PURGING = 4
@@ -35,6 +37,7 @@ run_head.STANDING = '<I7BI4H'
 run_head.END = '<I7BI4'
 run_head.IDENTITY = '<I7I6I6c8'
 run_head.WAITERS = '<c8B'
+run_head.TAIL = '<BI4H'
 
 function run_head.read(bytes, from)
   local form_, origin_, watched_, ends_, told_, state_, outcome_, ended_, count_, listed_, created_, deadline_, class_, marks_, closed_, flags_, open_, events_ = struct.unpack('<Bc8BHHBBI6HI7I6I6c8BI7BI4H', bytes, from)
@@ -75,6 +78,7 @@ node_row.WHY = { 'none', 'waiting_for_worker', 'waiting_for_delay', 'waiting_for
 node_row.OUTCOME = { 'none', 'success', 'failed', 'cancelled', 'expired', 'skipped' }
 node_row.ATTEMPT = { 'none', 'pending_first_attempt', 'running_attempt', 'attempt_interrupted', 'pending_retry_attempt', 'pending_replay_attempt', 'attempt_terminal' }
 node_row.PUBLIC = { 'waiting', 'delayed', 'rate_limited', 'waiting_children', 'active', 'suspended', 'completed', 'failed', 'cancelled', 'expired', 'skipped' }
+node_row.FLAGS_AT = 8
 node_row.MORE = 1
 node_row.RECORDED = 2
 node_row.LEASED = 4
@@ -88,7 +92,9 @@ node_row.TOLD_AT = 22
 node_row.EXPIRES_AT = 24
 node_row.ACQUIRED_AT = 30
 node_row.STARTED_AT = 36
+node_row.WORKER_AT = 42
 node_row.WORKER_FORMAT = '<I4'
+node_row.ENDED_AT = 46
 node_row.ENDED_FORMAT = '<I6'
 node_row.CHANGED_AT = 52
 node_row.CHANGED_FORMAT = '<I6'
@@ -97,6 +103,7 @@ node_row.WAITS_FOR = '<c19H'
 node_row.HELD = '<c23I6c16I6I6c36'
 node_row.TRIED = '<BBBBBBBBHHHBI4HH'
 node_row.HAPPENED = '<I6I4I6'
+node_row.RAN = '<I6I6I6I4'
 
 function node_row.read(bytes, from, run, ordinal, was)
   local phase_, owner_, elig_, why_, outcome_, attempt_, public_, flags_, index_, total_, retries_, reclaims_, epoch_, open_, told_, expires_, acquired_, started_, worker_, ended_, changed_, lease_ = struct.unpack('<BBBBBBBBHHHBI4HHI6I6I6I4I6I6c36', bytes, from)

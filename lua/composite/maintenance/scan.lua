@@ -65,11 +65,15 @@ local PUT_OFF_MS = 30000
 -- others; neither does an index that cannot be read. Returns how many there were.
 function scan.each_due(c, task, index_key, limit, work)
   local _, ids = call.guarded(c, task, index_key, function() return scan.due(c, index_key, limit) end)
-  ids = ids or {}
-  for _, id in ipairs(ids) do
-    if not call.guarded(c, task, id, work) then scan.put_off(c, index_key, id) end
+  scan.each(c, task, index_key, ids or {}, work)
+  return ids and #ids or 0
+end
+
+-- Does the same for some of these entries.
+function scan.each(c, task, index_key, ids, work)
+  for i = 1, #ids do
+    if not call.guarded(c, task, ids[i], work) then scan.put_off(c, index_key, ids[i]) end
   end
-  return #ids
 end
 
 -- Defers the next check of an entry that has raised an error.

@@ -18,7 +18,7 @@ end
 
 local function promote_in_lane(c, lane, limit)
   local delayed_key, eligible_key = key.lane_delayed(c, lane), key.lane_eligible(c, lane)
-  return scan.each_due(c, 'delayed_promotion', delayed_key, limit, function(execution_id)
+  return usual_retry.promote(c, lane, delayed_key, limit, function(execution_id)
     requeue.promote(c, execution_id, key.exec_core(c, execution_id), delayed_key, eligible_key, c.now)
   end)
 end

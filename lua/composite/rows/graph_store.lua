@@ -163,7 +163,7 @@ end
 local function list_successors(g, node)
   local all = graph_store.edge_count(node.downs)
   local count = math.min(all, MAX_LISTED)
-  local successors, last = { count = count, names = {}, others = count < all, joins = nil, rest = nil }, node.ordinal
+  local successors, last = { of = node.ordinal, count = count, names = {}, others = count < all, joins = nil, rest = nil }, node.ordinal
   for i = 1, count do
     local ordinal, kind, carries = graph_store.edge(node.downs, i)
     if not edge_list.SATISFIED_BY_SUCCESS[kind] or ordinal <= last then return false end
@@ -179,7 +179,7 @@ end
 -- Returns the successors of a node, in the order of the graph, when all of them come after it and its success satisfies all edges
 -- to them. `names` has the node's name for those that get its result, `count` is their number, and `last` the ordinal of the last
 -- one, or of the node itself; `joins` means that some are joins, without which `rest` is
--- the list, and `others` that they are the first of many. Returns false when there are other edges.
+-- the list, `others` that they are the first of many, and `of` is the ordinal of the node. Returns false when there are other edges.
 function graph_store.successors(g, node)
   local successors = node.successors
   if successors == nil then

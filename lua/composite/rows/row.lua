@@ -24,7 +24,7 @@
 -- @column   deadline  time      `deadline_at`; 0 is none
 -- @column   class     text(8)   id of the run's class
 -- @column   marks     flags     further properties of the run
--- @bit      marks     judged    a node of it has ended without success
+-- @bit      marks     judged    a node of it has ended without success, unless its join no longer needed it
 -- @bit      marks     children  a node of it has started a run
 -- @bit      marks     keyed     it has a place under a key, which its end frees
 -- @column   closed    micros    time of its entry in the list of runs that are over; 0 while it is open
@@ -47,6 +47,7 @@
 -- @piece    end       closed flags open
 -- @piece    identity  listed created deadline class
 -- @piece    waiters   origin watched
+-- @piece    tail      flags open events
 
 -- @row      node_row  The row of a node
 -- @beside   run ordinal was
@@ -96,6 +97,7 @@
 -- @piece    held      phase..told expires acquired..worker ended changed lease
 -- @piece    tried     phase owner elig why outcome attempt public flags index total retries reclaims epoch open told
 -- @piece    happened  started worker ended
+-- @piece    ran       expires acquired started worker
 
 local HEAD_BYTES, ROW_BYTES = run_head.BYTES, node_row.BYTES
 

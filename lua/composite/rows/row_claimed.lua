@@ -39,6 +39,26 @@ local function describe_input(c, flow, execution_id, lease_id, expires, ahead, f
     .. ((ahead or flow.budgets) and additions(c, flow, ahead) or '') .. 'f' .. flow_input
 end
 
+-- Returns the description of a node that is leased for a retry and has only the least fields besides: the text of a first attempt, with
+-- `r` before its input and the index of the attempt, the lease epoch and the number of retries; or all fields. `flow_input`: the input
+-- of the run, when the node uses it.
+function row_claimed.describe_again(c, flow, execution_id, lease_id, expires, flow_input, inputs, complete, index, epoch, retries)
+  local input = inputs[1]
+  if complete and not inputs[2] and not (input and flow_input) then
+    local text = execution_id .. ' ' .. lease_id .. ' ' .. expires .. ' ' .. (flow.about or about_run(flow))
+      .. (flow.budgets and additions(c, flow) or '') .. 'r' .. index .. ' ' .. epoch .. ' ' .. retries .. ' '
+    if input then return text .. 'i' .. number.text(#input[1]) .. ' ' .. input[1] .. input[2] end
+    return is_set(flow_input) and text .. 'f' .. flow_input or text
+  end
+  run_rows.describe(flow)
+  return {
+    execution_id, lease_id, expires, flow.flow_kind, flow.run_id, flow.created_text, flow.deadline_at or '', flow.trace_context or '',
+    flow.class.graph, flow_input or '', complete and '1' or '0', inputs, '',
+    flow.budgets and budget_gate.of(c, flow.id, flow.budgets) or '', '', '', '', index, row_record.attempt_of(lease_id), 'retry', epoch, retries,
+    '', '', '1', {},
+  }
+end
+
 -- Returns the description of a node that is leased for its first attempt and has only the least fields, for claimed_execution.
 -- When its input is one result, or the input of the run alone, it is one text, since each element of a reply costs more than its
 -- bytes: the execution, the lease, its end, the results of about_run and of additions, and, unless it has no input, `i`, the

@@ -20,6 +20,11 @@ function row_joins.note_success(run, stem, node, upstream, is_late)
   redis.call('SETRANGE', key_of(run, stem, node.suffix), upstream.ordinal_text, is_late and LATE or SATISFIED)
 end
 
+-- Records that such an upstream was cancelled.
+function row_joins.note_cancel(run, stem, node, upstream)
+  redis.call('SETRANGE', key_of(run, stem, node.suffix), upstream.ordinal_text, LETTER.cancelled)
+end
+
 -- Reports whether an upstream's result is an input of its join: it existed when the join was satisfied.
 function row_joins.feeds(r, upstream) return letter_of(r, upstream) == SATISFIED end
 

@@ -47,7 +47,7 @@ end
 
 -- Returns the start, the worker and the end of a node, as they are stored.
 local function stored_times(run, bytes, ordinal)
-  local at = run.first + (ordinal - 1) * ROW_BYTES + STARTED
+  local at = row.place(run.count, ordinal) + STARTED
   if at + HAPPENED_BYTES <= #bytes then return struct.unpack(HAPPENED, bytes, at + 1) end
   return struct.unpack(HAPPENED, redis.call('GETRANGE', run.key, at, at + HAPPENED_BYTES - 1))
 end
@@ -110,6 +110,17 @@ function row_log.write_small(flow, bytes, events, noted, node, rows)
   end
 end
 
+-- Writes the row of a node of a small run whose events are in the event log from now on. `bytes`: the beginning of the run.
+function row_log.write_logged(flow, bytes, node, rows)
+  local place = node.place
+  if place - HEAD_BYTES <= MAX_GAP then
+    redis.call('SETRANGE', flow.key, EVENTS, packed(row.LOGGED) .. string.sub(bytes, HEAD_BYTES + 1, place) .. rows)
+  else
+    redis.call('SETRANGE', flow.key, EVENTS, packed(row.LOGGED))
+    redis.call('SETRANGE', flow.key, node.place_text, rows)
+  end
+end
+
 -- Calls a function for an event of the course: with its position, time, kind, node, attempt, and detail.
 local function visit_course(run, position, event, started, worker, ended, visit)
   local ordinal = math.floor(event / 2)
@@ -162,6 +173,26 @@ function row_log.write_out(run, c)
   run.events, run.noted = row.LOGGED, nil
   row.touch_run(run)
   return run.is_new
+end
+
+-- Writes the events of a small plain run into its event log, with the line of a further one, which does not follow from the rows.
+-- `bytes`: the beginning of the run, with `events` events.
+function row_log.open(c, flow, bytes, events, line)
+  local elements, course = { flow.created_text .. '\n' .. encode.logged('flow_submitted', '', '', '') }, course_of(flow, bytes, 1, events - 1)
+  for position = 1, events - 1 do
+    local event = struct.unpack('<H', course, 2 * position - 1)
+    local is_end = event % 2 == 1
+    local ordinal = (event - event % 2) / 2
+    local node, started, worker, ended = graph_store.node(flow.graph, ordinal), stored_times(flow, bytes, ordinal)
+    local detail = is_end and '' or event_log.escaped(worker_registry.instance(flow.at, worker))
+    elements[position + 1] = number.time(is_end and ended or started) .. '\n'
+      .. encode.logged(is_end and 'success' or 'started', node.name, '0', detail)
+  end
+  elements[events + 1] = c.now_text .. '\n' .. line
+  local list = run_rows.events_key(flow)
+  redis.call('DEL', list) -- an interrupted call may have left it
+  redis.call('RPUSH', list, unpack(elements))
+  event_log.touch(c, flow.id)
 end
 
 -- Returns a function that appends events with their ids to a list.

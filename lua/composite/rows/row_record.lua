@@ -244,27 +244,33 @@ local function define_waits()
   -- the category and the reason. Fields about it follow from that field and the state of the row, until a call sets one of them.
   local FAILURE = 'failure'
 
-  -- Returns the last failure of such a node; nil for another one.
+  -- Returns the last failure of a node that is tried again. `more_key`: the key of the hash `more` of its run.
+  function row_record.failure(more_key, ordinal)
+    local text = redis.call('HGET', more_key, ordinal .. ' ' .. FAILURE) or ''
+    local due, length, from = string.match(text, '^(%d+) (%d+) ()')
+    if not due then error('the failure of node ' .. ordinal .. ' is missing in ' .. more_key, 0) end
+    local last = from + tonumber(length)
+    return { due = due, category = last > from and string.sub(text, from, last - 1) or nil, reason = string.sub(text, last) }
+  end
+
+  -- Returns the same for a row; nil when its node is not tried again.
   local function failure_of(r)
     if not flag(r, RETRIED) then return nil end
-    local failure = r.failure
-    if not failure then
-      local text = redis.call('HGET', row.more_key(r.run), more_field(r, FAILURE)) or ''
-      local due, length, from = string.match(text, '^(%d+) (%d+) ()')
-      if not due then error('the failure of ' .. row.execution_id(r.run, r.ordinal) .. ' is missing', 0) end
-      local last = from + tonumber(length)
-      failure = { due = due, category = last > from and string.sub(text, from, last - 1) or nil, reason = string.sub(text, last) }
-      r.failure = failure
-    end
+    local failure = r.failure or row_record.failure(row.more_key(r.run), r.ordinal)
+    r.failure = failure
     return failure
+  end
+
+  -- Returns the stored form of a failure.
+  function row_record.failure_text(due, category, reason)
+    return number.time(due) .. ' ' .. number.text(#category) .. ' ' .. category .. reason
   end
 
   -- Records the failure of a node that is tried again at a time (ms).
   function row_record.note_failure(r, due, category, reason)
-    local due_text = number.time(due)
     category = category or ''
-    r.failure = { due = due_text, category = category ~= '' and category or nil, reason = reason }
-    row.write_more(r.run, more_field(r, FAILURE), due_text .. ' ' .. number.text(#category) .. ' ' .. category .. reason)
+    r.failure = { due = number.time(due), category = category ~= '' and category or nil, reason = reason }
+    row.write_more(r.run, more_field(r, FAILURE), row_record.failure_text(due, category, reason))
     set_flag(r, RETRIED, true)
   end
 

@@ -129,7 +129,7 @@ end
 -- Returns the key of another part of a plain run.
 function run_rows.key_of(flow, part) return string.sub(flow.key, 1, -6) .. part end
 
--- Returns the keys of the results of a plain run, and of its event log, which few calls need.
+-- Returns the keys of the results of a plain run, of its event log, and of its hash `more`, which few calls need.
 function run_rows.results_key(flow)
   local results_key = flow.results_key
   if not results_key then
@@ -146,6 +146,15 @@ function run_rows.events_key(flow)
     flow.events_key = events_key
   end
   return events_key
+end
+
+function run_rows.more_key(flow)
+  local more_key = flow.more_key
+  if not more_key then
+    more_key = run_rows.key_of(flow, 'more')
+    flow.more_key = more_key
+  end
+  return more_key
 end
 
 -- Adds the id and the trace context of a plain run to its record.

@@ -172,7 +172,8 @@ function usual_lease.take_from_lane(x, eligible_key)
   end
   if heads[1] == pauses.MARK or order.is_fair(x.c, x.lane) or found > wanted and claim_order.is_prioritized(x.c, tonumber(heads[2])) then return end
   local taken, count = { nil, nil, nil, nil }, 0
-  while count < found and count < wanted and usual_lease.take(x, heads[2 * count + 1]) do
+  while count < found and count < wanted
+    and (usual_lease.take(x, heads[2 * count + 1]) or usual_retry.take(x, heads[2 * count + 1], begin_lease, inputs_of)) do
     count = count + 1
     taken[count] = heads[2 * count - 1]
   end
