@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "398-413ca7ba119cc257"
+const build = "399-c6c01b5eab146426"

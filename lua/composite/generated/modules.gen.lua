@@ -88,6 +88,7 @@ local turn = {}
 local usual_end = {}
 local usual_join = {}
 local usual_lease = {}
+local usual_retry = {}
 local usual_start = {}
 local wait_control = {}
 local worker_leases = {}
