@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "406-be1234ce2b59691e"
+const build = "408-7002cdbc14ff7283"

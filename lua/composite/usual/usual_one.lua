@@ -140,7 +140,7 @@ function usual_one.commit(x, here, execution_id, rows_key, bytes, lease_id, pack
   end
   local singles, length = here.at.singles, run_data.length_of(result)
   local known = singles and singles[class_id] or of_class(here, class_id)
-  if not known or not length or result == '' then return nil end
+  if not known or not length or result == '' or string.byte(result) == 0 then return nil end -- a large one is named
   local node, n, outcome, waiters = known.node, here.left_count + 1, 'OK', string.sub(bytes, ORIGIN_AT, WATCHED_AT)
   here.left[n], here.left_count = execution_id, n
   local data, flow_id = string.sub(all_of(rows_key, bytes), DATA + 1), string.sub(execution_id, -36, -5) .. '0000'

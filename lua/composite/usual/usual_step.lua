@@ -41,7 +41,7 @@ end
 function usual_step.commit(x, here, run, node, stem, lease_id, result)
   local step, length = node.step, #result
   if step == nil then step = step_of(run, node) end
-  if not step or length > MAX_RESULT or x.request.repeated or x.budget < 1 then return false end
+  if not step or length > MAX_RESULT or string.byte(result) == 0 or x.request.repeated or x.budget < 1 then return false end
   local child, rows_key = step.child, run.key
   if not step.limits and not usual_lease.may_hand_on(x, here, run, child) then return false end
   local bytes = redis.call('GETRANGE', rows_key, '0', step.last)
