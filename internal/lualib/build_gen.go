@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "408-7002cdbc14ff7283"
+const build = "409-b3548a37a23bfbb6"

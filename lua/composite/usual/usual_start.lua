@@ -135,8 +135,8 @@ end
 
 -- Returns the data of the i-th run of a call, which has one node. An input that is not among them is added to the texts that the
 -- call writes.
-local function data_of_one(s, i, has_input)
-  local record_text, input = s.records[i], s.inputs[i]
+local function data_of_one(s, i, input, has_input)
+  local record_text = s.records[i]
   local data = run_data.length(#record_text) .. record_text
   if has_input then return data .. run_data.length(#input) .. input end
   if input ~= '' then
@@ -183,7 +183,7 @@ local function prepare(s, here, group)
     local identity, packed = struct.pack(IDENTITY, listed, c.now, deadline, class.id), s.packed[i]
     entries[n] = run_entries.pack(listed, packed)
     if nodes == 1 then
-      local data, own_rows, events = data_of_one(s, i, has_input), rows, 1
+      local data, own_rows, events = data_of_one(s, i, input, has_input), rows, 1
       local leased = s.may_lease and not fair_key and usual_lease.may_begin(s.x)
         and usual_one.begin(s.x, here, class.id, s.roots[i], identity, data, has_input, input)
       if leased then own_rows, events = leased, 2 else enter(s, c, fair_key, s.roots[i], roots[1]) end
