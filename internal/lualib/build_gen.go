@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "399-c6c01b5eab146426"
+const build = "401-d085073989047ac6"
