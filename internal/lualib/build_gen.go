@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "409-b3548a37a23bfbb6"
+const build = "410-449260d3376d0ee3"
