@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "398-a81171dbe080c72e"
+const build = "401-cbf0decdd9b18735"
