@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "401-cbf0decdd9b18735"
+const build = "402-7e2f8475b670c98e"

@@ -20,7 +20,7 @@ var bounds = map[string]bound{
 	"chain, used budget":  {753, 867},
 	"chain, Finally":      {1268, 1334},
 	"chain, fails once":   {966, 1106},
-	"chain, forked":       {4032, 4112},
+	"chain, forked":       {2928, 3009},
 	"fails once":          {4120, 4882},
 	"priority, memo, tag": {1693, 1889},
 	"quorum, let run":     {1444, 1517},
