@@ -276,11 +276,21 @@ func (q *Queue) Restore(n int) {
 	}
 }
 
-// HasWaiting reports whether a shard waits in the queue.
-func (q *Queue) HasWaiting() bool {
+// HasWaiting reports whether a claim waits in the queue that a slot which runs executions of a shard should make way
+// for: of another shard, or of the same one if only a claim takes its executions that were set aside, or lets other
+// workers know.
+func (q *Queue) HasWaiting(at LaneShard) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.queue) > 0
+	for _, v := range q.queue {
+		if v.LaneShard != at || v.Shared || q.setAside[at] {
+			return true
+		}
+		if _, pending := q.broadcasts[at]; pending {
+			return true
+		}
+	}
+	return false
 }
 
 // Close empties the queue for good and publishes pending wake-ups to all workers. Afterwards Take returns no target;

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -50,7 +51,9 @@ type Session struct {
 	// Ends passes on the ends of runs that the workers of the session have ended.
 	Ends Ends
 	// Workers are the workers of the session that run.
-	Workers   LocalWorkers
+	Workers LocalWorkers
+	// Starting counts the calls under way that start runs.
+	Starting  atomic.Int64
 	Secrets   *keyring
 	Keep      flowgraph.Keep
 	Logger    *slog.Logger

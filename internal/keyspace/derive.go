@@ -81,22 +81,36 @@ func flowUUID[T ~string | ~[]byte](namespace Namespace, flowName string, runID T
 // NodeExecutionID is the execution id of the node of a flow with an ordinal, from 1 on, in the order of the flow's
 // definition. It goes for flows that are submitted whole.
 func NodeExecutionID(p Partition, flow enginecore.FlowID, ordinal int) enginecore.ExecutionID {
-	text := append(p.appendTag(make([]byte, 0, 64)), ':')
+	return enginecore.ExecutionID(AppendNodeExecutionID(make([]byte, 0, maxExecutionID), p, flow, ordinal))
+}
+
+// maxExecutionID is room for an execution id.
+const maxExecutionID = 64
+
+// AppendNodeExecutionID appends the id that NodeExecutionID returns.
+func AppendNodeExecutionID(text []byte, p Partition, flow enginecore.FlowID, ordinal int) []byte {
+	text = append(p.appendTag(text), ':')
 	text = append(text, flow[:min(len(flow), flowPrefix)]...)
 	digits := strconv.AppendInt(make([]byte, 0, 8), int64(ordinal), 16)
 	text = append(text, "0000"[min(len(digits), 4):]...)
-	return enginecore.ExecutionID(append(text, digits...))
+	return append(text, digits...)
 }
 
 // PackFlowID returns the id of a flow that is submitted whole as lists of runs contain it: its bytes but the last two,
 // which are zero. It is empty if the id is not a UUID.
-func PackFlowID(flow enginecore.FlowID) []byte {
+func PackFlowID(flow enginecore.FlowID) []byte { return AppendPackedFlowID(nil, flow) }
+
+// AppendPackedFlowID appends the bytes that PackFlowID returns.
+func AppendPackedFlowID(to []byte, flow enginecore.FlowID) []byte {
 	id, err := uuid.Parse(string(flow))
 	if err != nil {
-		return nil
+		return to
 	}
-	return id[:14]
+	return append(to, id[:packedFlowID]...)
 }
+
+// packedFlowID is the length of the id of a flow in lists of runs.
+const packedFlowID = 14
 
 // flowPrefix is how many characters the executions of a flow have in common with its id.
 const flowPrefix = 32

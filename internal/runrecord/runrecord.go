@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Version is the version of both encodings that this program writes and reads.
@@ -42,11 +43,14 @@ const hashDigits = 32
 // Encode returns the stored form of a class.
 func (c Class) Encode() []byte {
 	graphHash := c.GraphHash[:min(len(c.GraphHash), hashDigits)]
-	return encode(c.Graph, graphHash, c.FlowName, c.Namespace, c.Retention, c.Priority)
+	return appendTexts(nil, c.Graph, graphHash, c.FlowName, c.Namespace, c.Retention, c.Priority)
 }
 
 // Encode returns the stored form of a record.
-func (r Record) Encode() []byte {
+func (r Record) Encode() []byte { return r.Append(nil) }
+
+// Append appends the stored form of a record.
+func (r Record) Append(to []byte) []byte {
 	failFast := ""
 	if r.FailFast {
 		failFast = "1"
@@ -56,7 +60,7 @@ func (r Record) Encode() []byte {
 	if len(inputHash) == hashDigits && decodeHex(hash[:], inputHash) {
 		inputHash = string(hash[:])
 	}
-	return encode(r.RunID, inputHash, r.TraceContext, r.FairKey, r.Creator, string(r.Memo), r.Parent, failFast)
+	return appendTexts(to, r.RunID, inputHash, r.TraceContext, r.FairKey, r.Creator, string(r.Memo), r.Parent, failFast)
 }
 
 // decodeHex decodes lower-case hexadecimal digits, and reports whether all of them are such digits.
@@ -113,7 +117,7 @@ func Decode(stored string) (Record, error) {
 // texts are decoded texts; those that are left out are empty.
 type texts [maxArray]string
 
-func encode(fields ...string) []byte {
+func appendTexts(to []byte, fields ...string) []byte {
 	for len(fields) > 0 && fields[len(fields)-1] == "" {
 		fields = fields[:len(fields)-1]
 	}
@@ -121,7 +125,7 @@ func encode(fields ...string) []byte {
 	for _, f := range fields {
 		size += len(f) + 2
 	}
-	b := append(make([]byte, 0, size), Version, 0x90|byte(len(fields))) // both encodings have fewer than 16 fields
+	b := append(slices.Grow(to, size), Version, 0x90|byte(len(fields))) // both encodings have fewer than 16 fields
 	for _, f := range fields {
 		b = append(appendLength(b, len(f)), f...)
 	}

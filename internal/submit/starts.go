@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redis/rueidis"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -96,7 +97,9 @@ type encodedClass struct {
 }
 
 // record is the record of the run of a plan, as it is stored.
-func (p *RunPlan) record() []byte {
+func (p *RunPlan) record() []byte { return p.appendRecord(nil) }
+
+func (p *RunPlan) appendRecord(to []byte) []byte {
 	r := runrecord.Record{
 		RunID: p.Run, InputHash: p.InputHash, TraceContext: p.trace, FairKey: p.FairKey, Creator: p.Creator,
 		Memo: p.Memo,
@@ -104,7 +107,7 @@ func (p *RunPlan) record() []byte {
 	for _, parent := range p.Parents {
 		r.Parent, r.FailFast = string(parent.ExecutionID), parent.FailFast
 	}
-	return r.Encode()
+	return r.Append(to)
 }
 
 // startResult is the outcome of one start.
@@ -186,6 +189,8 @@ var errWrongOutcomes = errors.New("the number of outcomes in the reply differs f
 
 // sendUsual makes the call that starts runs of the usual case, with the offer of a worker.
 func (s *starter) sendUsual(ctx context.Context, key StartKey, plans []*RunPlan) (enginerpc.StartReply, error) {
+	s.session.Starting.Add(1)
+	defer s.session.Starting.Add(-1)
 	call := UsualCall(key, plans)
 	if s.ends != nil {
 		call.Origin = s.ends.Origin()
@@ -205,6 +210,9 @@ func (s *starter) sendUsual(ctx context.Context, key StartKey, plans []*RunPlan)
 	})
 }
 
+// usualSize is how many bytes the ids and the record of a run take that has no memo and no parent.
+const usualSize = 160
+
 // UsualCall returns the call that starts several runs of the usual case with a key in common.
 func UsualCall(key StartKey, plans []*RunPlan) enginerpc.StartCall {
 	call := enginerpc.StartCall{
@@ -214,10 +222,17 @@ func UsualCall(key StartKey, plans []*RunPlan) enginerpc.StartCall {
 	for _, tag := range key.compiled.tags {
 		call.Tags = append(call.Tags, enginerpc.StartTag(tag))
 	}
+	made := make([]byte, 0, len(plans)*usualSize) // the ids and records of all runs
 	for i, plan := range plans {
+		root := len(made)
+		made = keyspace.AppendNodeExecutionID(made, plan.Partition, plan.FlowID, 1)
+		id := len(made)
+		made = keyspace.AppendPackedFlowID(made, plan.FlowID)
+		record := len(made)
+		made = plan.appendRecord(made)
 		call.Runs[i] = enginerpc.StartRun{
-			Root: keyspace.NodeExecutionID(plan.Partition, plan.FlowID, 1), ID: keyspace.PackFlowID(plan.FlowID),
-			Record: plan.record(), Input: plan.Input, FairKey: plan.FairKey,
+			Root: enginecore.ExecutionID(rueidis.BinaryString(made[root:id:id])), ID: made[id:record:record],
+			Record: made[record:len(made):len(made)], Input: plan.Input, FairKey: plan.FairKey,
 		}
 		if plan.OwnTags {
 			for _, tag := range plan.Tags {

@@ -100,11 +100,11 @@ func (r *Run) work(t *task.Task) {
 		return
 	}
 	until := time.Now().Add(maxHandoffTime)
-	wantNext := func() bool {
-		return !r.worker.config.Through && (time.Now().Before(until) || !r.queue.HasWaiting()) && !r.queue.IsClosed() &&
-			!r.queue.IsIsolating()
-	}
 	var ended *task.Task
+	wantNext := func() bool {
+		return !r.worker.config.Through && (time.Now().Before(until) || !r.queue.HasWaiting(ended.Source)) &&
+			!r.queue.IsClosed() && !r.queue.IsIsolating()
+	}
 	// A function can end its goroutine, so this is deferred. The slot is freed before the permits are
 	// returned, so that this worker can lease an execution that gets one of them.
 	defer func() {

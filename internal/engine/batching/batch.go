@@ -25,7 +25,8 @@ const fewWaiting = 8
 // sent at once while no call for its key is in flight, after one Gosched, so that goroutines that became runnable
 // together share the call. Requests that arrive while a call is in flight wait and go with the next one, before which
 // its sender yields as well: the results of the call in flight make goroutines runnable that soon have requests, too.
-// A sender that has gained others by yielding yields again, a few times, until Overflow of them share the call.
+// A sender that has gained others by yielding yields again, a few times, until Overflow of them share the call, or all
+// that one call may have while Hold reports so.
 //
 // Single, Multi and MaxRequests must be set before the first Do; the other fields are optional. It is safe for
 // concurrent use.
@@ -47,6 +48,9 @@ type Batcher[K comparable, Req, Res any] struct {
 	// Overflow is the number of waiting requests from which on a second call is sent in parallel to the one in flight;
 	// 0 means never.
 	Overflow int
+	// Hold reports whether no second call is needed at the moment, whatever waits, since the server has other work of
+	// this process. Without Hold it never is.
+	Hold func() bool
 
 	mu    sync.Mutex
 	lines map[K]batchLine[Req, Res] // the keys with a call in flight
@@ -132,7 +136,7 @@ func (b *Batcher[K, Req, Res]) gather(
 	key K, mine *batchEntry[Req, Res], batch []*batchEntry[Req, Res],
 ) []*batchEntry[Req, Res] {
 	enough := b.MaxRequests(key)
-	if b.Overflow > 0 {
+	if b.Overflow > 0 && !b.holds() {
 		enough = min(enough, b.Overflow)
 	}
 	for range maxYields {
@@ -255,8 +259,7 @@ func (b *Batcher[K, Req, Res]) sizeOf(entry *batchEntry[Req, Res]) int {
 func (b *Batcher[K, Req, Res]) flush(
 	key K, line batchLine[Req, Res],
 ) (batchLine[Req, Res], []*batchEntry[Req, Res]) {
-	enough := b.Overflow > 0 && line.inFlight < maxBatchesInFlight && b.count(line.waiting) >= b.Overflow
-	if len(line.waiting) == 0 || line.inFlight > 0 && !enough {
+	if len(line.waiting) == 0 || line.inFlight > 0 && !b.overflows(line) {
 		return line, nil
 	}
 	var batch []*batchEntry[Req, Res]
@@ -268,6 +271,13 @@ func (b *Batcher[K, Req, Res]) flush(
 	batch[0].mailbox <- batchDelivery[Req, Res]{batch: batch}
 	return line, nil
 }
+
+// overflows reports whether enough requests wait for a second call.
+func (b *Batcher[K, Req, Res]) overflows(line batchLine[Req, Res]) bool {
+	return b.Overflow > 0 && line.inFlight < maxBatchesInFlight && b.count(line.waiting) >= b.Overflow && !b.holds()
+}
+
+func (b *Batcher[K, Req, Res]) holds() bool { return b.Hold != nil && b.Hold() }
 
 // canSendItself reports whether a caller can send the requests of others with its own: nothing ends its context.
 func canSendItself[Req, Res any](entry *batchEntry[Req, Res]) bool { return entry.ctx.Done() == nil }

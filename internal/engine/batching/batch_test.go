@@ -194,6 +194,26 @@ func TestBatcherOverflowSendsSecondCall(t *testing.T) {
 	})
 }
 
+// While the server has other work, enough requests for a second call wait for the end of the first one.
+func TestBatcherHoldsSecondCall(t *testing.T) {
+	bothContexts(t, func(t *testing.T, ctx context.Context) {
+		b := newBatchBench(16, 100, 2)
+		holds := true
+		b.Hold = func() bool { return holds }
+		b.start(ctx, 1, 2, 3, 4)
+		require.Equal(t, []int{1}, b.next())
+		require.Nil(t, b.next(), "a second call though the server has work")
+		b.end()
+		require.Equal(t, []int{2, 3, 4}, b.next())
+		holds = false
+		b.start(ctx, 5, 6)
+		require.Equal(t, []int{5, 6}, b.next())
+		b.end()
+		b.end()
+		b.requireIdle(t)
+	})
+}
+
 // Goroutines that are runnable when the first one sends share its call.
 func TestBatcherGathersRunnableGoroutines(t *testing.T) {
 	t.Parallel()

@@ -26,7 +26,7 @@ const (
 // Batcher commits results of one lane with one call: in a cluster the results of one partition, and on one server the
 // results of any partitions. When enough of them wait, it sends a second call while the first is in flight: the server
 // processes one while the worker starts the executions that the other call leased. On one server, the calls also count
-// the usage of budgets.
+// the usage of budgets, and no second call is sent while the server has runs of this process to start.
 type Batcher struct {
 	completer *Completer
 	usage     *usage.Adder
@@ -68,6 +68,7 @@ func NewBatcher(c *Completer, slots int, adder *usage.Adder) *Batcher {
 	b.batch.Multi = b.work
 	if b.together {
 		adder.Ride = b.count
+		b.batch.Hold = func() bool { return c.Session.Starting.Load() > 0 }
 	}
 	b.batch.MaxRequests = func(dispatch.LaneShard) int { return maxCompletions }
 	b.batch.Size, b.batch.MaxBytes = func(one *Request) int { return len(one.result) }, maxCompletionBytes
