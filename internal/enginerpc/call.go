@@ -44,12 +44,20 @@ func FunctionName[R any](c Call[R]) string { return c.info().name }
 // Wire returns the function's name, KEYS and ARGV of a call, as they are sent. It is meant for tests and
 // diagnostics.
 func Wire[R any](k Keys, c Call[R]) (function string, keys, args []string, err error) {
-	w, err := encode(k, c)
+	w, err := encodeInline(k, c)
 	return w.name, w.list, w.args, err
 }
 
 func encode[R any](k Keys, c Call[R]) (*wire, error) {
-	w := &wire{keys: k, name: c.info().name}
+	return encodeTo(&wire{keys: k, name: c.info().name}, c)
+}
+
+// encodeInline encodes a call whose arguments have all values, however large.
+func encodeInline[R any](k Keys, c Call[R]) (*wire, error) {
+	return encodeTo(&wire{keys: k, name: c.info().name, inline: true}, c)
+}
+
+func encodeTo[R any](w *wire, c Call[R]) (*wire, error) {
 	c.encode(w)
 	return w, w.err
 }
@@ -76,7 +84,8 @@ func (p *wirePool) put(w *wire) {
 	}
 	clear(w.list)
 	clear(w.args)
-	*w = wire{list: w.list[:0], args: w.args[:0]}
+	clear(w.sent)
+	*w = wire{list: w.list[:0], args: w.args[:0], sent: w.sent[:0]}
 	p.pool.Put(w)
 }
 
@@ -87,7 +96,7 @@ func Command[R any](conn *Conn, c Call[R]) (rueidis.Completed, error) {
 	if err := conn.permit(c.info().name); err != nil {
 		return rueidis.Completed{}, err
 	}
-	w, err := encode(conn.keys, c)
+	w, err := encodeInline(conn.keys, c)
 	if err != nil {
 		return rueidis.Completed{}, err
 	}
@@ -150,18 +159,28 @@ func Do[R any, C Call[R]](ctx context.Context, conn *Conn, c C) (R, error) {
 	if err != nil {
 		return zero, err
 	}
-	m, err := conn.send(ctx, info, w)
-	if err != nil {
-		return zero, err
-	}
-	reply, claimed, err := readReply(info, m, c.decode)
-	if err == nil && before != "" && wrote(reply) {
-		if m, err = conn.replication.confirm(ctx, info, w, before, m); err != nil {
+	var reply R
+	var claimed []ClaimedExecution
+	for tries := 1; ; tries++ {
+		m, err := conn.send(ctx, info, w)
+		if err != nil {
 			return zero, err
 		}
-		reply, claimed, err = readReply(info, m, c.decode)
+		reply, claimed, err = readAll(ctx, conn, info, m, c.decode, w.sent)
+		if err == nil && before != "" && wrote(reply) {
+			if m, err = conn.replication.confirm(ctx, info, w, before, m); err != nil {
+				return zero, err
+			}
+			reply, claimed, err = readAll(ctx, conn, info, m, c.decode, w.sent)
+		}
+		if err == nil {
+			break
+		}
+		if err != errGone || tries == missingTries || !info.readOnly && !info.repeatable {
+			return zero, named(info.name, err)
+		}
 	}
-	if err == nil && len(claimed) > 0 {
+	if len(claimed) > 0 {
 		err = conn.describe(ctx, claimed)
 	}
 	if err != nil {

@@ -39,9 +39,9 @@ type CompleteReply struct {
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: enginecore.ErrExecutionNotFound, errorcode.GraphUnknown, errorcode.ResultsTooLarge,
-// enginecore.ErrExecutionNotActive, errorcode.FenceRequired, errorcode.PartialFenceTriple,
-// enginecore.ErrLeaseRevoked, errorcode.LeaseExpired, enginecore.ErrStaleLease,
-// errorcode.InvalidInput, enginecore.ErrInvalidCapabilities.
+// errorcode.ValueMissing, enginecore.ErrExecutionNotActive, errorcode.FenceRequired,
+// errorcode.PartialFenceTriple, enginecore.ErrLeaseRevoked, errorcode.LeaseExpired,
+// enginecore.ErrStaleLease, errorcode.InvalidInput, enginecore.ErrInvalidCapabilities.
 func (conn *Conn) Complete(ctx context.Context, c CompleteCall) (CompleteReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -59,7 +59,7 @@ func (c CompleteCall) encode(w *wire) {
 	w.text(string(c.LeaseID))
 	w.optionalInt(int64(c.LeaseEpoch))
 	w.text(string(c.AttemptID))
-	w.bytes(c.Result)
+	w.value(c.Result)
 	c.ClaimRequest.encode(w)
 }
 

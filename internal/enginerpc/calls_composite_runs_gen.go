@@ -1187,7 +1187,7 @@ func (FlowResultCall) decode(r *fields) (out FlowResultReply) {
 		out.Outcome = textValue[string](r, "outcome")
 		out.ClosedAt = timeValue(r, "closed_at")
 		out.HasResult = boolValue(r, "has_result")
-		out.Result = bytesValue(r, "result")
+		out.Result = storedValue(r, "result")
 		out.FailedNode = textValue[string](r, "failed_node")
 		out.FailureReason = textValue[string](r, "failure_reason")
 		out.FailureCategory = textValue[string](r, "failure_category")
@@ -1258,7 +1258,7 @@ func (WatchRunCall) decode(r *fields) (out WatchRunReply) {
 		out.Outcome = textValue[string](r, "outcome")
 		out.ClosedAt = timeValue(r, "closed_at")
 		out.HasResult = boolValue(r, "has_result")
-		out.Result = bytesValue(r, "result")
+		out.Result = storedValue(r, "result")
 		out.FailedNode = textValue[string](r, "failed_node")
 		out.FailureReason = textValue[string](r, "failure_reason")
 		out.FailureCategory = textValue[string](r, "failure_category")
@@ -1322,7 +1322,7 @@ func (ReadValuesCall) decode(r *fields) (out ReadValuesReply) {
 	case r.status == StatusOK:
 		out.HasInput = boolValue(r, "has_input")
 		out.InputSize = intValue[int64](r, "input_size")
-		out.Input = bytesValue(r, "input")
+		out.Input = storedValue(r, "input")
 		out.Executions = list(r, "executions", decodeReadValue)
 	default:
 		r.unknownStatus()

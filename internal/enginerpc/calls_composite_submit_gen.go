@@ -182,9 +182,9 @@ type SubmitReply struct {
 // had no result. The process with the given origin receives the ends of the runs.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: errorcode.GraphUnknown, errorcode.FlowPurging, errorcode.FlowIDConflict,
-// errorcode.FireTooLate, errorcode.InvalidInput, errorcode.InvalidKeysMissingHMAC,
-// errorcode.HMACSecretNotInitialized, errorcode.InvalidSecret.
+// Error codes: errorcode.GraphUnknown, errorcode.ValueMissing, errorcode.FlowPurging,
+// errorcode.FlowIDConflict, errorcode.FireTooLate, errorcode.InvalidInput,
+// errorcode.InvalidKeysMissingHMAC, errorcode.HMACSecretNotInitialized, errorcode.InvalidSecret.
 func (conn *Conn) Submit(ctx context.Context, c SubmitCall) (SubmitReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -213,7 +213,7 @@ func (c SubmitCall) encode(w *wire) {
 		x := &c.Runs[i]
 		w.text(string(x.FlowID))
 		w.bytes(x.Record)
-		w.bytes(x.Input)
+		w.value(x.Input)
 		w.text(x.FairKey)
 	}
 	w.int(int64(len(c.Limits)))
@@ -297,7 +297,7 @@ func (c SubmitCall) encode(w *wire) {
 	for i := range c.Kept {
 		x := &c.Kept[i]
 		w.int(x.Node)
-		w.bytes(x.Result)
+		w.value(x.Result)
 	}
 	w.int(int64(len(c.Skips)))
 	for i := range c.Skips {

@@ -66,7 +66,7 @@ type StartReply struct {
 // begin later, or more than 32 nodes.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: errorcode.InvalidInput, enginecore.ErrInvalidCapabilities.
+// Error codes: errorcode.InvalidInput, errorcode.ValueMissing, enginecore.ErrInvalidCapabilities.
 func (conn *Conn) Start(ctx context.Context, c StartCall) (StartReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -96,7 +96,7 @@ func (c StartCall) encode(w *wire) {
 		w.text(string(x.Root))
 		w.bytes(x.ID)
 		w.bytes(x.Record)
-		w.bytes(x.Input)
+		w.value(x.Input)
 		w.text(x.FairKey)
 	}
 	w.int(int64(len(c.OwnTags)))
@@ -187,7 +187,7 @@ func (c WorkCall) encode(w *wire) {
 		w.text(string(x.ExecutionID))
 		w.text(string(x.LeaseID))
 		w.text(x.Attempt)
-		w.bytes(x.Result)
+		w.value(x.Result)
 	}
 	w.int(int64(len(c.Sums)))
 	for i := range c.Sums {

@@ -336,7 +336,7 @@ func decodeClaimedExecution(r *fields, out *ClaimedExecution) {
 	out.DeadlineAt = timeValue(r, "deadline_at")
 	out.TraceContext = textValue[string](r, "trace_context")
 	out.Graph = textValue[string](r, "graph")
-	out.FlowInput = bytesValue(r, "flow_input")
+	out.FlowInput = storedValue(r, "flow_input")
 	out.InputsComplete = boolValue(r, "inputs_complete")
 	out.Inputs = list(r, "inputs", decodeNodeInput)
 	if r.left() > 0 {
@@ -405,7 +405,7 @@ type NodeInput struct {
 
 func decodeNodeInput(r *fields, out *NodeInput) {
 	out.Name = textValue[string](r, "name")
-	out.Result = bytesValue(r, "result")
+	out.Result = storedValue(r, "result")
 }
 
 // LaneState is an element of replies or calls.
@@ -793,7 +793,7 @@ func decodeReadValue(r *fields, out *ReadValue) {
 	out.State = textValue[string](r, "state")
 	out.Has = boolValue(r, "has")
 	out.Size = intValue[int64](r, "size")
-	out.Part = bytesValue(r, "part")
+	out.Part = storedValue(r, "part")
 }
 
 // FlowFailure is an element of replies or calls.
@@ -983,7 +983,7 @@ func decodeItemState(r *fields, out *ItemState) {
 	out.State = textValue[string](r, "state")
 	out.Attempts = intValue[int64](r, "attempts")
 	out.Outcome = textValue[string](r, "outcome")
-	out.Result = bytesValue(r, "result")
+	out.Result = storedValue(r, "result")
 	out.Reason = textValue[string](r, "reason")
 	out.Category = textValue[string](r, "category")
 	if r.left() > 0 {

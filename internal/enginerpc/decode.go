@@ -27,10 +27,12 @@ type fields struct {
 	items    []rueidis.RedisMessage
 	at       int
 	parent   *fields
-	name     string             // of the list in the parent
-	index    int                // of this element in that list
-	err      error              // at the root only
-	claimed  []ClaimedExecution // at the root only
+	name     string              // of the list in the parent
+	index    int                 // of this element in that list
+	err      error               // at the root only
+	claimed  []ClaimedExecution  // at the root only
+	named    []string            // at the root only: texts in the place of values
+	values   map[string]*fetched // at the root only: these values; nil while they are not known
 }
 
 func (r *fields) root() *fields {
@@ -287,6 +289,10 @@ func list[T any](r *fields, name string, decode func(*fields, *T)) []T {
 			if problem := parseClaimed(text, x); problem != "" {
 				r.fail(fmt.Sprintf("%s[%d]", name, i), problem)
 			}
+			x.FlowInput = r.stored(x.FlowInput)
+			for k := range x.Inputs {
+				x.Inputs[k].Result = r.stored(x.Inputs[k].Result)
+			}
 			continue
 		}
 		if !items[i].IsArray() {
@@ -386,48 +392,51 @@ func pairs(r *fields, name string) []Pair {
 
 // decodeReply reads the envelope of a reply: a refusal becomes an *Error, a success is given to decode.
 func decodeReply[R any](info callInfo, m rueidis.RedisMessage, decode func(*fields) R) (R, error) {
-	out, _, err := readReply(info, m, decode)
+	out, _, err := readReply(info, m, decode, nil)
 	return out, err
 }
 
-// readReply works like decodeReply, and also returns the claimed executions of the reply, which shares them.
-func readReply[R any](info callInfo, m rueidis.RedisMessage, decode func(*fields) R) (R, []ClaimedExecution, error) {
+// readReply works like decodeReply, and also returns the claimed executions of the reply, which shares them, and the
+// texts in the place of values that are not among the given ones.
+func readReply[R any](
+	info callInfo, m rueidis.RedisMessage, decode func(*fields) R, values map[string]*fetched,
+) (R, fields, error) {
 	var zero R
-	r := fields{function: info.name, open: info.open}
+	r := fields{function: info.name, open: info.open, values: values}
 	if info.form == formRaw {
 		if !m.IsArray() {
 			r.items = []rueidis.RedisMessage{m}
 			out := decode(&r)
 			if r.err != nil {
-				return zero, nil, r.err
+				return zero, r, r.err
 			}
-			return out, r.claimed, nil
+			return out, r, nil
 		}
 	}
 	if !m.IsArray() {
-		return zero, nil, &enginecore.DecodeError{
+		return zero, r, &enginecore.DecodeError{
 			Function: info.name, Field: "", Problem: kindOf(&m) + " in place of an array",
 		}
 	}
 	items, err := m.ToArray()
 	if err != nil || len(items) == 0 {
-		return zero, nil, &enginecore.DecodeError{Function: info.name, Field: "", Problem: "empty array"}
+		return zero, r, &enginecore.DecodeError{Function: info.name, Field: "", Problem: "empty array"}
 	}
 	r.items = items
 	if first := &items[0]; first.IsInt64() || info.form != formBare {
 		n, err := first.ToInt64()
 		if err != nil || n != 0 && n != 1 {
-			return zero, nil, &enginecore.DecodeError{
+			return zero, r, &enginecore.DecodeError{
 				Function: info.name, Field: "", Problem: "does not begin with 0 or 1",
 			}
 		}
 		r.at = 1
 		if n == 0 {
-			return zero, nil, refusal(&r)
+			return zero, r, refusal(&r)
 		}
 	}
 	if info.form == formRaw {
-		return zero, nil, &enginecore.DecodeError{
+		return zero, r, &enginecore.DecodeError{
 			Function: info.name, Field: "", Problem: "an array in place of a string",
 		}
 	}
@@ -436,10 +445,10 @@ func readReply[R any](info callInfo, m rueidis.RedisMessage, decode func(*fields
 		out := decode(&r)
 		r.end()
 		if r.err == nil {
-			return out, r.claimed, nil
+			return out, r, nil
 		}
 	}
-	return zero, nil, r.err
+	return zero, r, r.err
 }
 
 // refusal reads a code and its details. A code may be followed by a colon and a value, which becomes a detail.

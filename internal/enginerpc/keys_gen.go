@@ -726,6 +726,15 @@ func (k Keys) flowResults(tag string, flowID enginecore.FlowID) string {
 	return k.prefix + ":flow:" + tag + ":" + string(flowID) + ":results"
 }
 
+// FlowResult is <prefix>:flow:{tag}:{flow_id}:result:{ordinal}.
+func (k Keys) FlowResult(partition keyspace.Partition, flowID enginecore.FlowID, ordinal string) string {
+	return k.flowResult(partition.Tag(), flowID, ordinal)
+}
+
+func (k Keys) flowResult(tag string, flowID enginecore.FlowID, ordinal string) string {
+	return k.prefix + ":flow:" + tag + ":" + string(flowID) + ":result:" + ordinal
+}
+
 // FlowData is <prefix>:flow:{tag}:{flow_id}:data.
 func (k Keys) FlowData(partition keyspace.Partition, flowID enginecore.FlowID) string {
 	return k.flowData(partition.Tag(), flowID)
@@ -937,6 +946,15 @@ func (k Keys) FfxPartition(partition keyspace.Partition) string {
 
 func (k Keys) ffxPartition(tag string) string {
 	return k.prefix + ":ffx:" + tag
+}
+
+// FfxSent is <prefix>:ffx:{tag}:sent:{name}.
+func (k Keys) FfxSent(partition keyspace.Partition, name string) string {
+	return k.ffxSent(partition.Tag(), name)
+}
+
+func (k Keys) ffxSent(tag string, name string) string {
+	return k.prefix + ":ffx:" + tag + ":sent:" + name
 }
 
 // FfxGraph is <prefix>:ffx:{tag}:graph:{graph_hash}.

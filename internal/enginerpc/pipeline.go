@@ -14,6 +14,7 @@ type Pipeline struct {
 	conn  *Conn
 	calls []pipelined
 	sent  bool
+	ctx   context.Context // of Run, which reads values with it
 }
 
 // pipelined is an added call without its reply type.
@@ -56,7 +57,7 @@ func Add[R any](p *Pipeline, c Call[R]) *Result[R] {
 			result.err = err
 			return
 		}
-		result.reply, result.err = decodeReply(info, m, c.decode)
+		result.reply, _, result.err = readAll(p.ctx, p.conn, info, m, c.decode, w.sent)
 	}})
 	return result
 }
@@ -70,7 +71,7 @@ func (p *Pipeline) Run(ctx context.Context) error {
 	if p.sent || len(p.calls) == 0 {
 		return nil
 	}
-	p.sent = true
+	p.sent, p.ctx = true, ctx
 	conn := p.conn
 	before, err := p.histories(ctx)
 	if err != nil {
@@ -79,9 +80,9 @@ func (p *Pipeline) Run(ctx context.Context) error {
 		}
 		return err
 	}
-	commands := make(commands, len(p.calls))
-	for i, c := range p.calls {
-		commands[i] = c.wire.command(conn.client.B())
+	commands := make(commands, 0, len(p.calls))
+	for _, c := range p.calls {
+		commands = c.wire.commands(commands, conn.client.B)
 	}
 	results := conn.client.DoMulti(ctx, commands...)
 	errs := make([]error, len(p.calls))
@@ -92,7 +93,8 @@ func (p *Pipeline) Run(ctx context.Context) error {
 			errs[i] = err
 			c.settle(m, err)
 		}
-		m, err := results[i].ToMessage()
+		m, err := answerOf(results[:len(c.wire.sent)+1])
+		results = results[len(c.wire.sent)+1:]
 		if err == nil && conn.waitsForReplicas(c.info, c.wire) {
 			again.Go(func() { settle(conn.replication.confirm(ctx, c.info, c.wire, before[c.wire.tag], m)) })
 			continue

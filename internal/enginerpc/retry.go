@@ -49,7 +49,7 @@ func (conn *Conn) send(ctx context.Context, info callInfo, w *wire) (message, er
 // sendAfter works like send, for a call whose last try failed with before, if it is not nil.
 func (conn *Conn) sendAfter(ctx context.Context, info callInfo, w *wire, before error) (message, error) {
 	return conn.repeat(ctx, info, func() (message, error) {
-		return conn.client.Do(ctx, w.command(conn.client.B())).ToMessage()
+		return conn.once(ctx, w)
 	}, before)
 }
 

@@ -24,6 +24,8 @@ type wire struct {
 	list       []string
 	args       []string
 	err        error
+	sent       []sentValue // values that are written before the call
+	inline     bool        // values of any size are arguments
 }
 
 func (w *wire) fail(field, problem string) {

@@ -164,6 +164,8 @@ const (
 	UnknownBudgetDimension enginecore.Code = "unknown_budget_dimension"
 	// UseClaimResumedExecution comes from ff_claim_execution.
 	UseClaimResumedExecution enginecore.Code = "use_claim_resumed_execution"
+	// ValueMissing comes from ffx_submit, ffx_complete, ffx_start.
+	ValueMissing enginecore.Code = "value_missing"
 	// WaitpointAlreadyExists comes from ff_create_pending_waitpoint, ffx_open_waitpoint.
 	WaitpointAlreadyExists enginecore.Code = "waitpoint_already_exists"
 	// WaitpointNotPending comes from ff_buffer_signal_for_pending_waitpoint, ff_suspend_execution.

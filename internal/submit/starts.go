@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// maxStartBytes bounds the bytes in one call that its runs do not share.
+	// maxStartBytes bounds the bytes in one call that its runs do not share, as enginerpc.CallBytes counts inputs.
 	maxStartBytes = 256 << 10
 	// maxRunsPerCall and maxNodesPerCall bound the runs in one call.
 	maxRunsPerCall  = 64
@@ -119,7 +119,7 @@ type startResult struct {
 // startSize is the approximate number of bytes of a run in a call that other runs do not share.
 func startSize(plan **RunPlan) int {
 	p := *plan
-	size := len(p.Input) + len(p.Memo)
+	size := enginerpc.CallBytes(p.Input) + len(p.Memo)
 	for _, b := range p.ownBudgets() {
 		size += len(b.Text) + len(b.Blocking)
 	}

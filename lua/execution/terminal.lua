@@ -149,8 +149,7 @@ function terminal.complete(c, execution_id, core_key, core, f, result, k)
   local plain = lease.is_plain(core)
   if not core.in_row then attempt_record.finish(c, execution_id, core, 'ended_success') end
   if not plain then lease.close_stream(c, execution_id, core.current_attempt_index or '', 'attempt_success') end
-  call.list_in(c, 'completed')[execution_id] = result or ''
-  results.write(c, execution_id, result)
+  call.list_in(c, 'completed')[execution_id] = results.write(c, execution_id, result) or ''
   lease.drop(c, execution_id, core, k and k.worker_leases, plain)
   terminal.released(c, execution_id, core, f, 'completed')
   terminal.finish(c, execution_id, core_key, core, {

@@ -83,6 +83,7 @@
 -- @template flow.nodes                 flow:{tag}:{flow_id}:nodes parsed
 -- @template flow.more                  flow:{tag}:{flow_id}:more
 -- @template flow.results               flow:{tag}:{flow_id}:results
+-- @template flow.result                flow:{tag}:{flow_id}:result:{ordinal}
 -- @template flow.data                  flow:{tag}:{flow_id}:data
 -- @template flow.join                  flow:{tag}:{flow_id}:join:{execution_id}
 -- @template flow.siblings              flow:{tag}:{flow_id}:siblings:{execution_id}
@@ -111,6 +112,7 @@
 -- Keys of the composite calls. None of them exists while only ff_* functions are used.
 -- @template ffx.protocol               ffx:min_protocol
 -- @template ffx.partition              ffx:{tag}
+-- @template ffx.sent                   ffx:{tag}:sent:{name}
 -- @template ffx.graph                  ffx:{tag}:graph:{graph_hash} parsed
 -- @template ffx.graph_rows             ffx:{tag}:graph_rows:{graph_hash}
 -- @template ffx.run_class              ffx:{tag}:run_class:{class_id}

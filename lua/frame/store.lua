@@ -24,7 +24,8 @@
 --
 -- Other data of an execution.
 -- @call    result(at, c, execution_id)     Its result, or false.
--- @call    write_result(at, c, execution_id, text)  Writes its result; nil removes it.
+-- @call    named_result(at, c, execution_id)  Its result, or the name of a large one that is stored by itself; false without one.
+-- @call    write_result(at, c, execution_id, text)  Writes its result; nil removes it. Returns it as named_result does.
 -- @call    copy_result(at, result_key, target)  Copies its result, which has a key of the contract, to another key. Returns
 --          whether there is a result.
 -- @call    policy(at, c, execution_id)     Its policy document as text, or nil.

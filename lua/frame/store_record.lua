@@ -35,10 +35,13 @@ function store_record.add(hash, field, by) return redis.call('HINCRBY', hash, fi
 
 function store_record.result(_, c, execution_id) return redis.call('GET', key.exec_result(c, execution_id)) end
 
+store_record.named_result = store_record.result
+
 -- The contract stores no result without bytes.
 function store_record.write_result(_, c, execution_id, text)
   local result_key = key.exec_result(c, execution_id)
   if is_set(text) then redis.call('SET', result_key, text) else redis.call('DEL', result_key) end
+  return text
 end
 
 function store_record.copy_result(_, result_key, target) return redis.call('COPY', result_key, target, 'REPLACE') == 1 end

@@ -488,6 +488,11 @@ function key.flow_results(c, flow_id)
   return text
 end
 
+function key.flow_result(c, flow_id, ordinal)
+  local at = c.at
+  return (at.of_flow or keep(at, 'of_flow', at.prefix .. ':flow:' .. at.tag .. ':')) .. flow_id .. ':result:' .. ordinal
+end
+
 function key.flow_data(c, flow_id)
   local at = c.at
   if at.flow_data_of == flow_id then return at.flow_data end
@@ -609,6 +614,11 @@ end
 function key.ffx_partition(c)
   local at = c.at
   return at.ffx_partition or keep(at, 'ffx_partition', at.prefix .. ':ffx:' .. at.tag)
+end
+
+function key.ffx_sent(c, name)
+  local at = c.at
+  return (at.of_ffx_sent or keep(at, 'of_ffx_sent', at.prefix .. ':ffx:' .. at.tag .. ':sent:')) .. name
 end
 
 function key.ffx_graph(c, graph_hash)

@@ -73,6 +73,9 @@ func scalarDecoder(name string) string {
 	t, _ := header.ScalarNamed(name)
 	switch t.Kind {
 	case header.KindBytes:
+		if name == "value" {
+			return "storedValue"
+		}
 		return "bytesValue"
 	case header.KindInt:
 		return "intValue[" + t.GoType + "]"

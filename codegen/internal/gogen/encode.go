@@ -217,6 +217,9 @@ func encodeScalar(expr string, x header.Field) string {
 	case header.KindText:
 		return "w.text(" + asString(expr, t) + ")"
 	case header.KindBytes:
+		if x.Scalar == "value" {
+			return "w.value(" + expr + ")"
+		}
 		return "w.bytes(" + expr + ")"
 	case header.KindTime:
 		if x.IsCallersClock() {

@@ -27,6 +27,7 @@ var scalarTypes = []ScalarType{
 	{"text", "string", KindText},
 	{"csv", "string", KindText},
 	{"bytes", "[]byte", KindBytes},
+	{"value", "[]byte", KindBytes}, // which has its own key where it is large
 	{"json", "[]byte", KindBytes},
 	{"int", "int64", KindInt},
 	{"float", "float64", KindFloat},

@@ -62,6 +62,8 @@ type flowRecord struct {
 	parts map[string]value // members, events, nodes, …
 	run   *runHead         // of a run with rows
 	joins map[string]value // join → the states of its edges
+	// results are those with their own keys, by ordinal.
+	results map[string]value
 	// moreFields are the fields without columns; nil until first read.
 	moreFields map[int]map[string]string
 	allMembers set
@@ -160,7 +162,7 @@ func (p *partition) flow(id string) *flowRecord {
 	if f == nil {
 		f = &flowRecord{
 			id: id, tag: p.tag, key: p.key("flow:" + p.tag + ":" + id + ":core"), parts: make(map[string]value),
-			joins: make(map[string]value),
+			joins: make(map[string]value), results: make(map[string]value),
 			edges: make(map[string]map[string]string), out: make(map[string]value), in: make(map[string]value),
 			groups: make(map[string]map[string]string), siblings: make(map[string]value),
 		}
@@ -324,6 +326,9 @@ func (p *partition) sortFlow(text string, v value) string {
 	case "join":
 		f.joins[of] = v
 		return wrongType(v, "string")
+	case "result":
+		f.results[of] = v
+		return wrongType(v, "string")
 	}
 	types := map[string]string{
 		"core": "hash", "members": "set", "tags": "hash", "pending_cancels": "set", "input": "string",
@@ -418,6 +423,9 @@ func (p *partition) sortComposite(key, text string, v value) string {
 		}
 		p.budgetWaiting[id] = v
 		return wrongType(v, "zset")
+	}
+	if strings.HasPrefix(text, "sent:") {
+		return wrongType(v, "string") // a value that no call has accepted
 	}
 	if id, found := strings.CutPrefix(text, "unresolved:"); found {
 		p.unresolved[id] = v

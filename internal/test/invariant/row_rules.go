@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/runrecord"
 	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
 )
@@ -270,9 +271,7 @@ func (c *checker) run(p *partition, f *flowRecord) {
 	if f.purging() {
 		return
 	}
-	if f.run.input != "" && f.parts["input"].text != "" {
-		c.fault(RuleRows, f.run.key, "has an input after its rows, and another one in its own key")
-	}
+	c.values(p, f)
 	if _, marked := f.parts["watchers"]; marked && (!f.run.watched || !f.open()) {
 		c.fault(RuleRows, f.run.key, "has watchers, but is %s, marked as watched: %t", f.core["public_flow_state"], f.run.watched)
 	}
@@ -298,6 +297,41 @@ func (c *checker) run(p *partition, f *flowRecord) {
 	for id := range f.joins {
 		if e := p.executions[id]; e == nil || e.row == nil || e.row.run != f || g.node(e.row.ordinal).get("join") == "" {
 			c.fault(RuleRows, p.key("flow:"+p.tag+":"+f.id+":join:"+id), "is of no join")
+		}
+	}
+}
+
+// values checks the values of a run that have their own keys: each is named in its place.
+func (c *checker) values(p *partition, f *flowRecord) {
+	stem := "flow:" + p.tag + ":" + f.id + ":"
+	keys, err := enginerpc.NewKeys(strings.TrimSuffix(p.key(""), ":"))
+	if err != nil {
+		c.fault(RuleRows, f.run.key, "%v", err)
+		return
+	}
+	check := func(what, name, stored, own string) {
+		key, size, named := keys.KeptValue(stored)
+		switch {
+		case named && (key != p.key(stem+name) || size != len(own)):
+			c.fault(RuleRows, f.run.key, "names %q as its %s, which has %d bytes", stored, what, len(own))
+		case !named && stored != "" && own != "":
+			c.fault(RuleRows, f.run.key, "has its %s after its rows, and another one in its own key", what)
+		}
+	}
+	check("input", "input", f.run.input, f.parts["input"].text)
+	for i := range f.run.rows {
+		ordinal := strconv.Itoa(i + 1)
+		stored, found := f.run.data.Results[i+1]
+		if !found {
+			stored = f.parts["results"].hash[ordinal]
+		}
+		check("result of node "+ordinal, "result:"+ordinal, stored, f.results[ordinal].text)
+	}
+	for ordinal := range f.results {
+		n, err := strconv.Atoi(ordinal)
+		_, inData := f.run.data.Results[n]
+		if _, inHash := f.parts["results"].hash[ordinal]; err != nil || !inData && !inHash {
+			c.fault(RuleRows, p.key(stem+"result:"+ordinal), "is named nowhere")
 		}
 	}
 }

@@ -172,11 +172,18 @@ func ResultOf(
 	if err != nil {
 		return "", err
 	}
-	if result, found := DataOf(nodes, data).Results[ordinal]; found {
-		return result, nil
+	result, found := DataOf(nodes, data).Results[ordinal]
+	if !found {
+		results, err := hash(ctx, client, keys.FlowResults(p, flow))
+		if err != nil {
+			return "", err
+		}
+		result = results[strconv.Itoa(ordinal)]
 	}
-	results, err := hash(ctx, client, keys.FlowResults(p, flow))
-	return results[strconv.Itoa(ordinal)], err
+	if key, _, named := keys.KeptValue(result); named {
+		return text(ctx, client, key)
+	}
+	return result, nil
 }
 
 // text returns the string at a key, "" without one.

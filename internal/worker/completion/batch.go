@@ -19,7 +19,7 @@ import (
 const (
 	// maxCompletions bounds the completions in one call, so that a call does not occupy the server for long.
 	maxCompletions = 16
-	// maxCompletionBytes bounds the sum of the results in a call with several completions, in bytes.
+	// maxCompletionBytes bounds the results in a call with several completions, as enginerpc.CallBytes counts them.
 	maxCompletionBytes = 256 << 10
 )
 
@@ -71,7 +71,7 @@ func NewBatcher(c *Completer, slots int, adder *usage.Adder) *Batcher {
 		b.batch.Hold = func() bool { return c.Session.Starting.Load() > 0 }
 	}
 	b.batch.MaxRequests = func(dispatch.LaneShard) int { return maxCompletions }
-	b.batch.Size, b.batch.MaxBytes = func(one *Request) int { return len(one.result) }, maxCompletionBytes
+	b.batch.Size, b.batch.MaxBytes = func(one *Request) int { return enginerpc.CallBytes(one.result) }, maxCompletionBytes
 	b.batch.Overflow = completionOverflow(slots)
 	b.batch.IsPassenger = func(one *Request) bool { return isReport(*one) }
 	return b

@@ -47,7 +47,8 @@ local function joined_input(c, run, a, pending)
   if mode_of(a) == 'latest' then return run.input end
   local count = tonumber(pending.inputs) or 0
   if count >= a.max_inputs then return nil, { 'debounce_full', pending.run_id, number.text(count), 'inputs' } end
-  local input = string.sub(redis.call('GET', key.flow_input(c, pending.flow_id)) or '[]', 1, -2) .. ',' .. string.sub(run.input, 2)
+  local added = stored_value.bytes(c.at.prefix, run.input)
+  local input = string.sub(redis.call('GET', key.flow_input(c, pending.flow_id)) or '[]', 1, -2) .. ',' .. string.sub(added, 2)
   if #input > MAX_INPUT then return nil, { 'debounce_full', pending.run_id, number.text(#input), 'bytes' } end
   return input
 end
@@ -55,7 +56,7 @@ end
 -- Gives a run the input of a call, and updates the data that depend on the input.
 local function write_input(c, pending, run, input)
   local flow_id = pending.flow_id
-  redis.call('SET', key.flow_input(c, flow_id), input)
+  stored_value.write(c.at.prefix, key.flow_input(c, flow_id), input)
   record.set(key.flow_core(c, flow_id), 'input_hash', run_data.hash_text(run.input_hash))
   if mode_of(run.arrival) == 'latest' and is_set(run.fair_key) then
     record.set(key.flow_core(c, flow_id), 'fair_key', run.fair_key)

@@ -409,7 +409,7 @@ function F.ffx_child_ended(K, A)
   return reply.ok(state)
 end
 
--- @record item_state state:text attempts:int outcome:text result:bytes reason:text category:text details:bytes?
+-- @record item_state state:text attempts:int outcome:text result:value reason:text category:text details:bytes?
 
 local MAX_RESULTS_PER_CALL = 256
 local MAX_RESULT_BYTES = 1048576
@@ -436,8 +436,8 @@ function F.ffx_read_results(K, A)
   for _, execution_id in ipairs(A.executions) do
     local core = record.read(key.exec_core(c, execution_id), ITEM_FIELDS) or {}
     local outcome, result = core.terminal_outcome or 'none', ''
-    if outcome == 'success' then result = results.read(c, execution_id) or '' end
-    bytes = bytes + #result
+    if outcome == 'success' then result = results.named(c, execution_id) or '' end
+    bytes = bytes + stored_value.size(result)
     if bytes > MAX_RESULT_BYTES and #out > 0 then break end
     local reason = is_set(core.failure_reason) and core.failure_reason or core.cancellation_reason
     local succeeded = outcome == 'success'

@@ -28,9 +28,9 @@ end
 local function read(run, results_key)
   local list = redis.call('HGETALL', results_key)
   local bytes, count = 0, #list / 2
-  for i = 2, #list, 2 do bytes = bytes + #list[i] + 1 end
+  for i = 2, #list, 2 do bytes = bytes + stored_value.size(list[i]) + 1 end
   for _, text in pairs(run_data.has_results(run) and run_data.results(run) or {}) do
-    bytes, count = bytes + #text + 1, count + 1
+    bytes, count = bytes + stored_value.size(text) + 1, count + 1
   end
   return bytes, count
 end
@@ -41,7 +41,7 @@ function item_results.add(run, results_key, result, open)
   local count = run.count
   local before = open == count - 1 and 0 or recent[results_key] or older[results_key]
   if not before then return nil end
-  local size, ended = #result + 1, nil
+  local size, ended = stored_value.size(result) + 1, nil
   if before + size >= MAX_RESULT_BYTES then
     before, ended = read(run, results_key)
     if before + size >= MAX_RESULT_BYTES then

@@ -10,9 +10,9 @@ claim_reply.MAX_INLINE_BYTES = MAX_INLINE_BYTES
 -- ffx_read_graph. The description ends with the inputs, or with the budgets, for a node that is leased for its first attempt and
 -- has only the least fields: the id of its attempt follows from the lease. In most cases that is one text in place of the list:
 -- see row_claimed.describe.
--- @record    claimed_execution execution_id:execution_id lease_id:lease_id lease_expires_at:unix_ms flow_name:text run_id:text created_at:unix_ms deadline_at:unix_ms trace_context:text graph:text flow_input:bytes inputs_complete:bool inputs:list(node_input) admission:text? budgets:text? node:text? kind:text? flow_id:flow_id? attempt_index:attempt_index? attempt_id:attempt_id? attempt_type:text? lease_epoch:lease_epoch? retry_count:int? policy:json? payload:bytes? journal_complete:bool? journal:list(journal_entry)? tags:json?
+-- @record    claimed_execution execution_id:execution_id lease_id:lease_id lease_expires_at:unix_ms flow_name:text run_id:text created_at:unix_ms deadline_at:unix_ms trace_context:text graph:text flow_input:value inputs_complete:bool inputs:list(node_input) admission:text? budgets:text? node:text? kind:text? flow_id:flow_id? attempt_index:attempt_index? attempt_id:attempt_id? attempt_type:text? lease_epoch:lease_epoch? retry_count:int? policy:json? payload:bytes? journal_complete:bool? journal:list(journal_entry)? tags:json?
 -- @record    journal_entry name:text value:bytes
--- @record    node_input name:text result:bytes
+-- @record    node_input name:text result:value
 
 -- Returns the names under which the edges to an execution provide results, and the keys of these. `g`: its join, if it is one.
 function claim_reply.feeders(c, execution_id, flow_id, g, edge_ids)

@@ -15,9 +15,12 @@ function completion.commit(c, A)
   if not core then return nil, reply.err('execution_not_found') end
   if already_completed(core, A) then return true end
   local f, err = lease.check_write(c, core_key, core, A)
-  err = err or item_results.add_unusual(c, core, A.result or '')
+  local result = A.result or ''
+  if not err and stored_value.is_missing(c.at.prefix, result) then err = reply.err(stored_value.MISSING) end
+  err = err or item_results.add_unusual(c, core, result)
   if err then return nil, err end
-  terminal.complete(c, A.execution_id, core_key, core, f, A.result)
+  if not store.row(core_key) then result = stored_value.bytes(c.at.prefix, result) end
+  terminal.complete(c, A.execution_id, core_key, core, f, result)
   if flow_record.read(c, core.flow_id).joins then
     graph.count_ends(c)
     propagate.run(c)
@@ -35,13 +38,14 @@ end
 -- @arg      lease_id           lease_id
 -- @arg      lease_epoch        lease_epoch
 -- @arg      attempt_id         attempt_id
--- @arg      result             bytes
+-- @arg      result             value
 -- @include  claim_request
 -- @reply    OK more:bool remaining:int executions:list(claimed_execution) candidates:list(candidate)
 -- @reply    ALREADY_SATISFIED more:bool remaining:int executions:list(claimed_execution) candidates:list(candidate)
 -- @error    execution_not_found
 -- @error    graph_unknown
 -- @error    results_too_large results:int items:int bytes:int limit:int
+-- @error    value_missing
 -- @error    set:lease_fence
 -- @error    invalid_input message:text
 -- @error    invalid_capabilities reason:text

@@ -80,6 +80,7 @@ local schedule = {}
 local score_page = {}
 local store_row = {}
 local store_run = {}
+local stored_value = {}
 local throttle = {}
 local timers = {}
 local trim = {}

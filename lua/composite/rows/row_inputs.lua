@@ -50,7 +50,7 @@ local function results_of(run, ordinals, names, max_bytes)
     local texts = texts_of(run, ordinals, from, to)
     for i = 1, to - from + 1 do
       local result = texts[i] or ''
-      bytes = bytes + #result
+      bytes = bytes + (string.byte(result) == 0 and stored_value.size(result) or #result)
       if bytes > max_bytes then return inputs, false end
       inputs[#inputs + 1] = { names[from + i - 1], result }
     end
@@ -95,35 +95,37 @@ function row_inputs.page(c, execution_id, g, from, limit)
   return inputs, to < count and to + 1 or nil
 end
 
--- Returns the input of a plain run. `bytes`: the beginning of its rows, if the call has read it.
+-- Returns the input of a plain run. `bytes`: the beginning of its rows, if the call has read it. A large one is named: see
+-- stored_value.lua.
 function row_inputs.of_plain(c, flow, bytes)
-  return run_data.input(flow, bytes) or redis.call('GET', key.flow_input(c, flow.id)) or ''
+  return run_data.input(flow, bytes) or stored_value.own_input(c, flow.id) or ''
 end
 
--- Returns the input of a flow.
+-- Returns the input of a flow. A large one is named.
 function row_inputs.of_flow(c, flow_id)
   local run = row.run(c, flow_id)
-  return run and run_data.input(run) or redis.call('GET', key.flow_input(c, flow_id)) or ''
+  return run and run_data.input(run) or stored_value.own_input(c, flow_id) or ''
 end
 
 -- Returns the input of a timer node, as JSON: the input of its run, or the first result of its upstreams.
 function row_inputs.of_timer(r, c, core, of)
-  if of.input then return row_inputs.of_flow(c, r.run.id) end
+  if of.input then return stored_value.bytes(c.at.prefix, row_inputs.of_flow(c, r.run.id)) end
   local execution_id = row.execution_id(r.run, r.ordinal)
   local g = flow_record.read(c, core.flow_id).joins and edge_group.of(c, core.flow_id, execution_id) or nil
   local inputs = row_inputs.read(c, execution_id, g, math.huge)
-  return inputs[1] and inputs[1][2] or ''
+  return inputs[1] and stored_value.bytes(c.at.prefix, inputs[1][2]) or ''
 end
 
--- Writes the result of a node, or removes it (nil).
+-- Writes the result of a node, or removes it (nil). Returns it as it is stored.
 function row_inputs.write_result(r, _, _, text)
   local is_first = r.total <= r.retries + 1 and not row.is_replayed(r.run) and (r.total > 0 or not graph_store.of_row(r).wait)
+  if not is_first then stored_value.drop_result(r.run, r.ordinal) end
+  if text then text = stored_value.keep_result(r.run, r.ordinal, text) end
   local is_with_data = run_data.write_result(r.run, r.ordinal, text, is_first)
   if text and not is_with_data then
     redis.call('HSET', row.results_key(r.run), r.ordinal, text)
-  elseif is_with_data and is_first then
-    return
-  elseif r.started > 0 or graph_store.of_row(r).wait then
+  elseif not (is_with_data and is_first) and (r.started > 0 or graph_store.of_row(r).wait) then
     redis.call('HDEL', row.results_key(r.run), r.ordinal)
   end
+  return text
 end

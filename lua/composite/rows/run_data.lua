@@ -199,7 +199,7 @@ function run_data.write_result(run, ordinal, text, is_first)
   return text ~= nil and run_data.add_result(run, ordinal, text)
 end
 
--- Returns the result of a row's node, or false.
+-- Returns the result of a row's node, or false. A large one is named: see stored_value.lua.
 function run_data.result(r)
   local run, text = r.run, nil
   if run.count == 1 then

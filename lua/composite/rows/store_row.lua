@@ -9,11 +9,16 @@ function store_row.exists() return 1 end
 
 store_row.set, store_row.clear, store_row.add = row_record.set, row_record.clear, row_record.add
 
-store_row.result, store_row.write_result = run_data.result, row_inputs.write_result
+store_row.named_result, store_row.write_result = run_data.result, row_inputs.write_result
+
+function store_row.result(r)
+  local text = run_data.result(r)
+  return text and stored_value.bytes(r.run.prefix, text)
+end
 
 function store_row.copy_result(r, _, target)
   local text = run_data.result(r)
-  if text then redis.call('SET', target, text) end
+  if text then stored_value.copy(r.run.prefix, text, target) end
   return text ~= false
 end
 

@@ -41,8 +41,7 @@ local function finish(c, run, entry)
     terminal.leave_phase(c, execution_id, core, LEFT)
   end
   if entry.result then
-    call.list_in(c, 'completed')[execution_id] = entry.result
-    results.write(c, execution_id, entry.result)
+    call.list_in(c, 'completed')[execution_id] = results.write(c, execution_id, entry.result)
   end
   terminal.finish(c, execution_id, core_key, core, {
     outcome = entry.result and 'success' or 'skipped', attempt_state = terminal.ended_attempt_state(core), blank = WAIT_FIELDS,

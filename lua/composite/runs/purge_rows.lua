@@ -16,6 +16,7 @@ function purge_rows.remove(c, work, run, remove_member)
   local from = tonumber(record.value(flow_key, 'purged_to') or nil) or 0
   local to = math.min(run.count, from + ROWS_PER_CALL)
   if to > from then row.load(run, from + 1, to) end
+  if to > from then stored_value.drop_results(run, from + 1, to) end
   local at, g = from, graph_store.find(c, run_class.of_run(run).graph)
   if not g then graph_store.refuse_gone(graph_store.of_run(run)) end
   local is_join = graph_store.join_set(g)

@@ -162,7 +162,7 @@ local function result_of(c, flow_id)
   if not result_id then return nil end
   local core_key = key.exec_core(c, result_id)
   local core = record.read(core_key, OUTCOME)
-  if core and core.terminal_outcome == 'success' then return results.read(c, result_id) or '' end
+  if core and core.terminal_outcome == 'success' then return results.named(c, result_id) or '' end
   core = core and record.read(core_key, REASONS) or {}
   return nil, core.node or '', is_set(core.failure_reason) and core.failure_reason or core.cancellation_reason
 end
@@ -184,7 +184,7 @@ end
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id
--- @reply    OK state:text outcome:text closed_at:unix_ms has_result:bool result:bytes failed_node:text failure_reason:text failure_category:text cancel_reason:text result_skipped:bool?
+-- @reply    OK state:text outcome:text closed_at:unix_ms has_result:bool result:value failed_node:text failure_reason:text failure_category:text cancel_reason:text result_skipped:bool?
 -- @error    flow_not_found
 function F.ffx_flow_result(K, A)
   local c = call.open(K.partition)
@@ -201,7 +201,7 @@ end
 -- @arg      flow_id            flow_id
 -- @arg      origin             text
 -- @arg      duration           ms optional
--- @reply    OK state:text outcome:text closed_at:unix_ms has_result:bool result:bytes failed_node:text failure_reason:text failure_category:text cancel_reason:text result_skipped:bool?
+-- @reply    OK state:text outcome:text closed_at:unix_ms has_result:bool result:value failed_node:text failure_reason:text failure_category:text cancel_reason:text result_skipped:bool?
 -- @error    flow_not_found
 -- @error    invalid_input message:text
 function F.ffx_watch_run(K, A)
@@ -219,15 +219,15 @@ function F.ffx_watch_run(K, A)
   return result_reply(c, A.flow_id, flow)
 end
 
--- @record read_value state:text has:bool size:int part:bytes
+-- @record read_value state:text has:bool size:int part:value
 
 local MAX_VALUES_PER_CALL = 256
 local MAX_VALUE_BYTES = 4194304
 
 -- Returns a value as it is read: whether there is one, its size, and the requested part of its beginning.
-local function part_of(value, max)
+local function part_of(c, value, max)
   if not value then return '0', '0', '' end
-  return '1', number.text(#value), #value <= max and value or string.sub(value, 1, max)
+  return '1', number.text(stored_value.size(value)), stored_value.part(c.at.prefix, value, max)
 end
 
 -- @function ffx_read_values
@@ -239,7 +239,7 @@ end
 -- @arg      flow_id            flow_id
 -- @arg      max_bytes          int
 -- @args     executions         execution_id
--- @reply    OK has_input:bool input_size:int input:bytes executions:list(read_value)
+-- @reply    OK has_input:bool input_size:int input:value executions:list(read_value)
 -- @error    invalid_input message:text
 function F.ffx_read_values(K, A)
   local max, err = number.whole('max_bytes', A.max_bytes)
@@ -252,13 +252,13 @@ function F.ffx_read_values(K, A)
   local out, bytes = {}, 0
   for i, execution_id in ipairs(A.executions) do
     local core = record.read(key.exec_core(c, execution_id), { 'public_state', 'terminal_outcome' }) or {}
-    local result = core.terminal_outcome == 'success' and (results.read(c, execution_id) or '') or nil
-    out[i] = { core.public_state or '', part_of(result, max) }
-    bytes = bytes + (result and #result or 0)
+    local result = core.terminal_outcome == 'success' and (results.named(c, execution_id) or '') or nil
+    out[i] = { core.public_state or '', part_of(c, result, max) }
+    bytes = bytes + (result and stored_value.size(result) or 0)
     if bytes > MAX_VALUE_BYTES then break end
   end
   local input = row_inputs.of_flow(c, A.flow_id)
-  local has, size, part = part_of(is_set(input) and input or nil, max)
+  local has, size, part = part_of(c, is_set(input) and input or nil, max)
   return reply.ok(has, size, part, out)
 end
 

@@ -52,6 +52,7 @@ function run_watch.ended(c, flow_id, outcome, result, waiters)
     if not run then return end
     origin, watched = run.origin, run.watched
   end
+  if result and stored_value.is_kept(result) then result = nil end -- it is too large for a message
   if origin ~= row.NO_ORIGIN then wake.done(c, origin, flow_id, outcome, result) end
   if watched == 0 then return end
   local watchers_key = key.flow_watchers(c, flow_id)

@@ -51,7 +51,7 @@ function run_record.enter(c, batch, run, g, n)
   local flow_id = run.flow_id
   if run.budgets then batch_writes.text(batch, key.flow_budgets(c, flow_id), run.budgets.text) end
   if g.head.nodes > 1 then batch_writes.text(batch, key.flow_data(c, flow_id), run.data) end
-  if is_set(run.input) and not run.has_input then batch_writes.text(batch, key.flow_input(c, flow_id), run.input) end
+  if is_set(run.input) and not run.has_input and not stored_value.is_kept(run.input) then batch_writes.text(batch, key.flow_input(c, flow_id), run.input) end
   run_record.enter_tags(c, batch, flow_id, run.tags or n.tags)
   if n.deadline_at then
     gather(batch, 'ZADD', key.ffx_flow_deadlines(c), n.deadline_at, flow_id)

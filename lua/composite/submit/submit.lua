@@ -207,6 +207,7 @@ local function create_all(c, A, n, runs)
   local batch = batch_writes.new()
   for i = 1, #runs do
     local run = runs[i]
+    if string.byte(run.input) == 0 then run.input = stored_value.keep_input(c, run.flow_id, run.input) end
     run.data, run.has_input = run_data.of_new(run.record, n.arrival and '' or run.input)
     run_record.enter(c, batch, run, g, n)
   end
@@ -283,7 +284,7 @@ end
 -- @arg      origin             text optional
 -- @include  claim_request
 -- @group    tags               name:text value:text
--- @group    runs               flow_id:flow_id record:bytes input:bytes fair_key:text
+-- @group    runs               flow_id:flow_id record:bytes input:value fair_key:text
 -- @group    limits             run:int node:int text:text quota_policy_id:text
 -- @group    budgets            run:int text:json blocking:csv
 -- @group    own_tags           run:int name:text value:text
@@ -292,10 +293,11 @@ end
 -- @group    signals            run:int node:text step:text signal_id:signal_id signal_name:text source_type:text source_identity:text idempotency_key:text payload:bytes signal_category:text correlation_id:text checked:text
 -- @group    arrivals           run:int key_id:run_key_id key:text call_id:text at_once:int when_taken:text unique_for:ms windows:csv when_many:text quiet:ms at_most:ms max_inputs:int
 -- @group    forks              run:int forked_from:text
--- @group    kept               node:int result:bytes
+-- @group    kept               node:int result:value
 -- @group    skips              node:int reason:text
 -- @reply    OK outcomes:list(submission_outcome) more:bool executions:list(claimed_execution) candidates:list(candidate) remaining:int signals:list(sent_signal)?
 -- @error    graph_unknown
+-- @error    value_missing
 -- @error    flow_purging
 -- @error    flow_id_conflict what:text stored:text given:text
 -- @error    fire_too_late start_before:unix_ms now:unix_ms
@@ -309,7 +311,7 @@ function F.ffx_submit(K, A)
   local c = call.open(K.partition)
   if n.start_at and n.start_at <= c.now then n.start_at = nil end
   n.deadline_at = n.deadline and (n.start_at or c.now) + n.deadline
-  err = check_limits(c, A, n)
+  err = check_limits(c, A, n) or stored_value.refuse(c, A.runs, 'input') or stored_value.refuse(c, A.kept, 'result')
   if err then return err end
   recovery.state(c) -- while there is nothing to check
   local outcomes, runs, seen, again, is_new = call.short_list(), call.short_list(), {}, {}, are_new(c, A)

@@ -175,10 +175,11 @@ end
 -- @arg      deadline           ms optional
 -- @arg      origin             text optional
 -- @group    tags               name:text value:text
--- @group    runs               root:any_execution_id id:bytes record:bytes input:bytes fair_key:text
+-- @group    runs               root:any_execution_id id:bytes record:bytes input:value fair_key:text
 -- @group    own_tags           run:int name:text value:text
 -- @reply    OK outcomes:text remaining:int executions:list(claimed_execution) candidates:list(candidate)
 -- @error    invalid_input message:text
+-- @error    value_missing
 -- @error    invalid_capabilities reason:text
 function F.ffx_start(keys, args)
   local s, err = parse(args)
@@ -190,6 +191,8 @@ function F.ffx_start(keys, args)
     request.skip_abandoned = true
   end
   local c = call.open(keys[1])
+  err = stored_value.refuse(c, s.inputs)
+  if err then return err end
   s.x = turn.new(c, request or NO_REQUEST)
   if s.deadline_at then s.deadline_at = c.now + s.deadline_at end
   local existing = group(s)

@@ -285,7 +285,10 @@ function usual_end.commit(x, execution_id, lease_id, attempt, result)
   -- When a node that ends has successors other than joins, these are open. A join may have ended before.
   if run.is_small then open = successors.count == 0 and count_open(run, bytes) or nil end
   if open == 1 and marks % 2 == run_head.JUDGED then return false end
+  local sent = string.byte(result) == 0
+  if sent and stored_value.is_missing(here.at.prefix, result) then return stored_value.MISSING end
   if run.fail_fast and open and item_results.add(run, run_rows.results_key(run), result, open - 1) then return false end
+  if sent then result = stored_value.keep_of(here.at, run, ordinal, result) end
   local left_count = here.left_count + 1
   here.left[left_count], here.left_count = execution_id, left_count
   if here.lane == node.lane_id then

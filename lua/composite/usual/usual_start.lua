@@ -170,6 +170,7 @@ local function prepare(s, here, group)
   for n = 1, count do
     local i = group[n]
     local listed, stem, record_text, input, fair_key = before + n, string.sub(s.roots[i], 1, -5), s.records[i], s.inputs[i], s.fair_keys[i]
+    if string.byte(input) == 0 then input = stored_value.keep_input(c, s.ids[i], input) end
     local has_input, flags = input ~= '' and #input <= MAX_BYTES, base
     if has_input then flags = flags + INPUT end
     if fair_key ~= '' then flags = flags + FAIR else fair_key = nil end

@@ -66,7 +66,7 @@ local last_origin, last_alone
 -- @key      partition          ffx.partition
 -- @include  claim_request
 -- @arg      origin             text optional
--- @group    completions        execution_id:any_execution_id lease_id:lease_id attempt:text result:bytes
+-- @group    completions        execution_id:any_execution_id lease_id:lease_id attempt:text result:value
 -- @group    sums               usage_sum
 -- @reply    OK more:bool remaining:int outcomes:text executions:list(claimed_execution) candidates:list(candidate) counted:text
 -- @error    invalid_input message:text
