@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "402-7e2f8475b670c98e"
+const build = "403-435234a39452f1ec"
