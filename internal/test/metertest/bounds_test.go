@@ -11,7 +11,7 @@ var bounds = map[string]bound{
 	"StartAt":             {2667, 3288},
 	"StartToClose":        {1560, 1750},
 	"WithID":              {2267, 2680},
-	"WithKey":             {4714, 4814},
+	"WithKey":             {4720, 4820},
 	"WithSignal":          {10450, 10550},
 	"a call":              {1813, 1237},
 	"budget":              {1547, 1740},

@@ -29,12 +29,16 @@ local function check(A, a)
     return refuse('at_most', 'at least quiet', a.at_most)
   elseif a.quiet > 0 and #A.budgets > 0 then
     return reply.err('invalid_input', 'a debounced run has no budgets of its own')
-  elseif a.max_inputs > 0 and not string.match(A.runs[1].input or '', '^%[.*%]$') then
-    return reply.err('invalid_input', 'the input of a call that is collected must be a JSON array')
   end
   local ways = (a.at_once + a.unique_for > 0 and 1 or 0) + (a.windows and 1 or 0) + (a.quiet > 0 and 1 or 0)
   if ways ~= 1 or ways == 1 and is_set(A.start_at) then return refuse('an arrival', 'of one kind, without start_at', ways) end
   return nil
+end
+
+-- Checks the input of a call that is collected. Returns nil, or the error reply.
+function arrival.check_collected(c, run)
+  if string.match(stored_value.bytes(c.at.prefix, run.input or ''), '^%[.*%]$') then return nil end
+  return reply.err('invalid_input', 'the input of a call that is collected must be a JSON array')
 end
 
 -- Returns the arrival of the call's run, to be stored with the run; nil for most calls. Returns nil and the error reply when it
