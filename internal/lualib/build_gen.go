@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "403-435234a39452f1ec"
+const build = "404-f0d01d308e8fbeac"
