@@ -92,12 +92,17 @@ function terminal.on_member_end(c, execution_id, core) end
 function terminal.defer(c, execution_id, core_key, core, t) return false end
 
 -- Ends a record. `t`: outcome; attempt_state of the core; values (further fields, flat list) and blank (fields to unset); claimed
--- (a success that its lease holder reports); plain (see lease.is_plain); terminal_key; silent (no completion message); tolerated
+-- (a success that its lease holder reports); waited (the success of a waitpoint node); plain (see lease.is_plain); terminal_key; silent (no completion message); tolerated
 -- (the end is not the flow's failure); interrupts (a worker may still run the function). The caller updates all indexes except
 -- the terminal one, because they depend on the phase that the execution left.
 function terminal.finish(c, execution_id, core_key, core, t)
   if t.outcome ~= 'success' and core.managed and terminal.defer(c, execution_id, core_key, core, t) then return end
-  if core.managed and t.claimed then write_success(c, core_key, core) else write_end(c, core_key, core, t) end
+  local s, at = store.of(core_key)
+  if core.managed and t.claimed then
+    write_success(c, core_key, core)
+  elseif not (t.waited and s.end_wait(at, c)) then
+    write_end(c, core_key, core, t)
+  end
   if not t.plain then redis.call('ZREM', key.index_execution_deadline(c), execution_id) end
   local is_row = store.row(core_key) ~= nil
   if not is_row then call.enter(c, t.terminal_key or key.lane_terminal(c, record.lane(core)), execution_id, c.now_text) end

@@ -45,6 +45,11 @@
 -- @call    await_retry(at, c, category, reason, due)  Has an execution wait for another attempt after a failure. Returns false
 --          when the store leaves that to the caller.
 -- @call    succeed(at, c)                  Writes that it has ended with success.
+-- @call    suspend(at, c, sleeps, waitpoint_id, detail)  Opens a waitpoint node, or a timer that `sleeps`. Returns false when the
+--          store leaves that to the caller.
+-- @call    end_wait(at, c)                 Writes that such a node has ended with success. Returns false in the same case.
+-- @call    waiting(at)                     The core of an open waitpoint node that has only the least fields, if the store has it
+--          at hand. Else nil.
 --
 -- The edges that lead to it.
 -- @call    add_upstream(at, ids)           Adds the nodes to a list from which edges of the graph lead to it.

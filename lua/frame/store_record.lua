@@ -54,9 +54,11 @@ function store_record.is_finally() return false end
 
 function store_record.is_node_of() return false end
 
-store_record.fresh, store_record.delayed, store_record.mark_ready = none, none, nothing
+store_record.fresh, store_record.delayed, store_record.waiting, store_record.mark_ready = none, none, none, nothing
 
-function store_record.await_retry() return false end
+local function no() return false end
+
+store_record.await_retry, store_record.suspend, store_record.end_wait = no, no, no
 
 function store_record.held(core_key, c, args)
   local v = redis.call('HMGET', core_key, 'lifecycle_phase', 'ownership_state', 'lease_expires_at', 'current_lease_id',

@@ -73,7 +73,10 @@ end
 
 -- Makes a child ready whose dependencies are all satisfied, when nothing except its own delay holds it back.
 function dependency.ready(c, child_id, core_key, child, eligible_key)
-  if child.row then
+  if child.row and child.wait then
+    wait.open(c, child_id, core_key, child)
+    return
+  elseif child.row then
     requeue.ready_fresh(c, child_id, core_key, child, eligible_key)
     return
   end

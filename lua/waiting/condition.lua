@@ -141,8 +141,27 @@ local function taken(state, i)
   return fields
 end
 
+-- Prepares a condition before any signal for copies of it.
+function condition.prepare(state) state.values = condition.values(state) end
+
+-- Returns a copy of a condition before any signal.
+function condition.fresh(state)
+  local matchers, copy = {}, {}
+  for name, value in next, state, nil do copy[name] = value end
+  for i, matcher in ipairs(state.matchers) do matchers[i] = { name = matcher.name, decisive = matcher.decisive } end
+  copy.matchers = matchers
+  return copy
+end
+
 -- Stores the condition of a new suspension.
 function condition.write(c, condition_key, state)
+  local values = state.satisfied == 0 and state.values or condition.values(state)
+  call.chunked('HSET', condition_key, values)
+  redis.call('HSET', condition_key, 'updated_at', c.now_text)
+end
+
+-- Returns the fields of a stored condition and their values, except for the time of its last change, as a flat list.
+function condition.values(state)
   local values = {
     'condition_type', state.kind,
     'match_mode', state.mode,
@@ -150,7 +169,6 @@ function condition.write(c, condition_key, state)
     'total_matchers', number.text(#state.matchers),
     'satisfied_count', number.text(state.satisfied),
     'closed', '0',
-    'updated_at', c.now_text,
   }
   append(values, state.distinct and { 'distinct', '1' } or {})
   append(values, state.collect and { 'collect', '1' } or {})
@@ -159,7 +177,7 @@ function condition.write(c, condition_key, state)
     append(values, { 'matcher:' .. (i - 1) .. ':name', matcher.name })
     append(values, taken(state, i))
   end
-  call.chunked('HSET', condition_key, values)
+  return values
 end
 
 -- Returns a stored condition, or nil. Unknown minimum and counts read as 1 and 0.

@@ -232,6 +232,12 @@ suspension.FIELDS = {
   'fair_key',
 }
 
+-- Returns these fields of an execution; nil when it does not exist.
+function suspension.core(core_key)
+  local s, at = store.of(core_key)
+  return s.waiting(at) or s.read(at, suspension.FIELDS)
+end
+
 local AUTO_RESUME = { auto_resume = true, auto_resume_with_timeout_signal = true }
 
 -- Timeout behaviour → outcome of the execution, end state of its attempt, and the close reason of its suspension. Any other
@@ -289,7 +295,7 @@ end
 -- waitpoint, condition and suspension_timeout, and may hold suspended, terminal and eligible, the indexes of the lane; `known` is
 -- the option of suspension_record.close. Returns the outcome and the public state.
 function suspension.expire_if_due(c, k, execution_id, known)
-  local core = record.read(k.core, suspension.FIELDS)
+  local core = suspension.core(k.core)
   local open = core and core.lifecycle_phase == 'suspended' and suspension_record.read_open(k.suspension)
   if not open then
     redis.call('ZREM', k.suspension_timeout, execution_id)

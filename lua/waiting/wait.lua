@@ -38,7 +38,7 @@ end
 -- Returns the text of a waitpoint, or nil. `core` has the field wait, `w` the field about.
 function wait.about_text(core_key, core, w)
   if not core.wait then return is_set(w.about) and w.about or nil end
-  return cjson.decode(record.value(core_key, 'wait_spec')).about
+  return wait.of_node(record.value(core_key, 'wait_spec')).about
 end
 
 -- Returns the decoded text as a table; empty without one.
@@ -102,6 +102,22 @@ local function parse_timer(what, spec, w)
   return { until_time = spec['until'] == true, at = at, input = spec.input == true, path = spec.path }
 end
 
+-- Waits of nodes by their JSON forms. Bounded: when the table is full, it is emptied.
+local known, known_count = {}, 0
+local MAX_KNOWN = 256
+
+-- Returns the wait of a waitpoint node that was stored, with its condition before any signal.
+function wait.of_node(json)
+  local kept = known[json]
+  if not kept then
+    kept = wait.parse_node('', json)
+    if known_count >= MAX_KNOWN then known, known_count = {}, 0 end
+    known[json], known_count = kept, known_count + 1
+    condition.prepare(kept.condition)
+  end
+  return kept
+end
+
 -- Returns the wait of a waitpoint node from its JSON form, or nil and the error reply.
 function wait.parse_node(what, json)
   local ok, spec = pcall(cjson.decode, json)
@@ -112,7 +128,7 @@ function wait.parse_node(what, json)
   if fault then return nil, fault end
   local w, err = wait.parse(what, condition_json, spec.timeout, spec.timeout_behavior, spec.collect == true)
   if err then return nil, err end
-  w.condition_json = condition_json
+  w.condition_json, w.about = condition_json, spec.about ~= cjson.null and spec.about or nil
   if w.sleeps then w.timer, err = parse_timer(what, spec.timer, w) end
   if err then return nil, err end
   return w
@@ -163,10 +179,13 @@ function wait.arguments(c, execution_id, w)
   }
 end
 
+-- Returns the id of the first waitpoint of a node.
+wait.first_id = id_of
+
 -- Returns the id of a node's waitpoint after `times` earlier ones, and the waitpoint key that all of them share. A node that runs
--- again, since it was replayed, has another waitpoint each time.
+-- again, since it was replayed, has another waitpoint each time. `core` may have the id of the first one.
 function wait.waitpoint_of(core, times)
-  local first = id_of(core.flow_id, core.node)
+  local first = core.first_waitpoint or id_of(core.flow_id, core.node)
   return times > 0 and wait.uuid(first .. ':' .. times) or first, 'wpk:' .. first
 end
 
@@ -197,6 +216,9 @@ local function fail_timer(c, execution_id, core_key, fault)
   return terminal.PUBLIC_STATE.failed
 end
 
+-- Returns the detail text in the record of a waitpoint node that is open.
+function wait.detail(waitpoint_id) return 'suspended: waitpoint ' .. waitpoint_id end
+
 -- Opens a waitpoint node that nothing blocks. It has no attempt and no lease. Signals that came before may end the wait at once.
 function wait.open(c, execution_id, core_key, core)
   if flow_record.is_over({ public_flow_state = record.value(key.flow_core(c, core.flow_id), 'public_flow_state') }) then
@@ -205,33 +227,38 @@ function wait.open(c, execution_id, core_key, core)
     return terminal.PUBLIC_STATE.cancelled
   end
   local node = core.node or record.value(core_key, 'node')
-  local spec = wait.parse_node('', record.value(core_key, 'wait_spec'))
+  local spec = wait.of_node(core.wait_spec or record.value(core_key, 'wait_spec'))
   local due, fault = spec.timeout and c.now + spec.timeout, nil
   if spec.sleeps then
     due, fault = timer.due(c, execution_id, core, spec)
     if fault then return fail_timer(c, execution_id, core_key, fault) end
   end
-  local w, again = waitpoint_for(c, execution_id, { flow_id = core.flow_id, node = node })
+  core.node = node
+  local w, again = waitpoint_for(c, execution_id, core)
   local suspension_id = wait.uuid(w.id)
   local k = wait.keys(c, execution_id, w.id)
   if again then redis.call('DEL', k.suspension) end
   local decided = suspension_record.begin(c, k, wait.arguments(c, execution_id, {
     suspension_id = suspension_id, due = due, behaviour = spec.behaviour, condition_json = spec.condition_json, sleeps = spec.sleeps,
-  }), w, spec.condition)
-  record.write(core_key, core.managed, {
-    'lifecycle_phase', 'suspended',
-    'ownership_state', 'unowned',
-    'eligibility_state', 'not_applicable',
-    'blocking_reason', spec.sleeps and 'waiting_for_delay' or 'waiting_for_signal',
-    'blocking_detail', spec.sleeps and timer.detail(due) or 'suspended: waitpoint ' .. w.id,
-    'terminal_outcome', 'none',
-    'attempt_state', 'none',
-    'public_state', 'suspended',
-    'current_suspension_id', suspension_id,
-    'current_waitpoint_id', w.id,
-    'last_transition_at', c.now_text,
-    'last_mutation_at', c.now_text,
-  }, { 'delay_until', 'pending_replay_attempt', 'completed_at' })
+  }), w, condition.fresh(spec.condition))
+  local s, at = store.of(core_key)
+  local detail = spec.sleeps and timer.detail(due) or wait.detail(w.id)
+  if not s.suspend(at, c, spec.sleeps, w.id, detail) then
+    record.write(core_key, core.managed, {
+      'lifecycle_phase', 'suspended',
+      'ownership_state', 'unowned',
+      'eligibility_state', 'not_applicable',
+      'blocking_reason', spec.sleeps and 'waiting_for_delay' or 'waiting_for_signal',
+      'last_transition_at', c.now_text,
+      'last_mutation_at', c.now_text,
+      'blocking_detail', detail,
+      'terminal_outcome', 'none',
+      'attempt_state', 'none',
+      'public_state', 'suspended',
+      'current_suspension_id', suspension_id,
+      'current_waitpoint_id', w.id,
+    }, { 'delay_until', 'pending_replay_attempt', 'completed_at' })
+  end
   suspension_record.index(c, k, execution_id, core, due)
   if spec.sleeps then
     event_log.add(c, core.flow_id, 'sleeping', node, '', number.text(due))
@@ -301,7 +328,7 @@ local function end_node(c, execution_id, core_key, core, value)
   suspension_record.leave_indexes(c, execution_id, core)
   results.write(c, execution_id, value)
   terminal.finish(c, execution_id, core_key, core, {
-    outcome = 'success', attempt_state = 'none', blank = { 'current_suspension_id', 'current_waitpoint_id' },
+    outcome = 'success', attempt_state = 'none', waited = true, blank = { 'current_suspension_id', 'current_waitpoint_id' },
   })
 end
 

@@ -26,14 +26,17 @@ local function xor_pad(secret, byte)
   return table.concat(out)
 end
 
--- The last secret, and its pads.
-local last_secret, outer_pad, inner_pad
+-- The last secret, its hex digits, and its pads.
+local last_secret, last_hex, outer_pad, inner_pad
+
+-- Returns the secret that hex digits are, or nil.
+local function secret_of(hex) return hex == last_hex and last_secret or from_hex(hex) end
 
 -- Returns the HMAC-SHA1 as 40 hex digits.
 local function hmac(secret, text)
   if secret ~= last_secret then
     local block = #secret > HMAC_BLOCK and sha1(secret) or secret
-    last_secret, outer_pad, inner_pad = secret, xor_pad(block, 0x5c), xor_pad(block, 0x36)
+    last_secret, last_hex, outer_pad, inner_pad = secret, nil, xor_pad(block, 0x5c), xor_pad(block, 0x36)
   end
   return redis.sha1hex(outer_pad .. sha1(inner_pad .. text))
 end
@@ -46,6 +49,11 @@ local function same(a, b)
   return difference == 0
 end
 
+-- Keeps the digits of the last secret.
+local function keep(hex, secret)
+  if secret == last_secret then last_hex = hex end
+end
+
 local function mac(secret, waitpoint_id, waitpoint_key, created_at)
   return hmac(secret, waitpoint_id .. '|' .. waitpoint_key .. '|' .. created_at)
 end
@@ -56,9 +64,11 @@ function waitpoint_token.mint(secrets_key, waitpoint_id, waitpoint_key, created_
   local kid = redis.call('HGET', secrets_key, 'current_kid')
   local hex = kid and redis.call('HGET', secrets_key, 'secret:' .. kid)
   if not hex then return nil, 'hmac_secret_not_initialized' end
-  local secret = from_hex(hex)
+  local secret = secret_of(hex)
   if not secret then return nil, 'invalid_secret' end
-  return kid .. ':' .. mac(secret, waitpoint_id, waitpoint_key, created_at)
+  local token = kid .. ':' .. mac(secret, waitpoint_id, waitpoint_key, created_at)
+  keep(hex, secret)
+  return token
 end
 
 -- Returns nil when tokens can be made, else the error reply.
@@ -85,7 +95,7 @@ function waitpoint_token.check(c, secrets_key, text, waitpoint_id, waitpoint_key
     local ends = grace_end(found[3])
     if ends <= 0 or ends < c.now then return 'token_expired' end
   end
-  local secret = from_hex(found[2])
+  local secret = secret_of(found[2])
   if not secret then return 'invalid_secret' end
   if created_at == '' then created_at = '0' end
   if not same(digest, mac(secret, waitpoint_id, waitpoint_key, created_at)) then return 'invalid_token' end

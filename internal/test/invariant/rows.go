@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/runrecord"
 	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
 )
@@ -270,6 +271,7 @@ func (p *partition) record(f *flowRecord, r *row) map[string]string {
 	}
 	maps.Copy(core, f.more()[r.ordinal])
 	rowread.SpreadFailure(core)
+	rowread.SpreadWait(core, enginecore.FlowID(f.id))
 	if n := f.run.definition.node(r.ordinal); n != nil && core["eligibility_state"] == "not_eligible_until_time" {
 		rowread.SpreadDelay(core, n.get("delay"), f.core["start_at"], f.run.created)
 	}

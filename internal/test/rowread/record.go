@@ -59,6 +59,7 @@ func Record(ctx context.Context, client rueidis.Client, keys enginerpc.Keys, id 
 		return nil, err
 	}
 	SpreadDelay(out, out["delay"], run["start_at"], head.Created)
+	SpreadWait(out, flow)
 	for _, name := range []string{"namespace", "creator_identity", "budget_ids", "fair_key"} {
 		if run[name] != "" {
 			out[name] = run[name]

@@ -1,6 +1,7 @@
 package rowread
 
 import (
+	"crypto/sha1" //nolint:gosec // ids derive from it
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 const (
@@ -338,6 +340,24 @@ func SpreadDelay(core map[string]string, delay, startAt string, created int64) {
 	core["delay_until"] = strconv.FormatInt(at+ms, 10)
 	if waits && core["blocking_detail"] == "" {
 		core["blocking_detail"] = "delayed until " + core["delay_until"]
+	}
+}
+
+// SpreadWait adds the fields that follow from the first wait of an open waitpoint node.
+func SpreadWait(core map[string]string, flow enginecore.FlowID) {
+	if core["lifecycle_phase"] != "suspended" || core["wait"] == "" {
+		return
+	}
+	id := string(keyspace.WaitpointIDFor(flow, core["node"]))
+	if core["current_waitpoint_id"] == "" {
+		core["current_waitpoint_id"] = id
+	}
+	if core["current_suspension_id"] == "" {
+		sum := fmt.Sprintf("%x", sha1.Sum([]byte(id)))
+		core["current_suspension_id"] = sum[:8] + "-" + sum[8:12] + "-5" + sum[13:16] + "-8" + sum[17:20] + "-" + sum[20:32]
+	}
+	if core["blocking_detail"] == "" {
+		core["blocking_detail"] = "suspended: waitpoint " + id
 	}
 }
 

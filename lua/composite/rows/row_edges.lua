@@ -22,7 +22,7 @@ local function release_root(c, run, ordinal, batch, fair_key)
   end
   if is_held_back(node) or not batch then
     local core_key = key.exec_core(c, execution_id)
-    dependency.ready(c, execution_id, core_key, record.read(core_key, dependency.CHILD_FIELDS))
+    dependency.ready(c, execution_id, core_key, row_steps.fresh(row.at(run, ordinal)) or record.read(core_key, dependency.CHILD_FIELDS))
     return is_held_back(node) and COST_OF_SPECIAL or 1
   end
   local lane = node.lane_id

@@ -316,8 +316,16 @@ local function define_waits()
   end
   function WRITE.delay_until(r, text) write_more(r, 'delay_until', text) end
 
-  -- The text about such a delay.
+  -- Returns the text about an open waitpoint node: for a timer, the one of a constant duration that began when it opened.
+  local function wait_text(r, spec)
+    if not spec.sleeps then return wait.detail(row_record.waitpoint(r)) end
+    return spec.timeout and timer.detail(r.changed + spec.timeout)
+  end
+
+  -- The text about such a delay, or such a wait.
   local function delay_text(r)
+    local spec = r.phase == 3 and graph_store.of_row(r).wait
+    if spec then return wait_text(r, wait.of_node(spec)) end
     local at = is_delayed(r) and delay_of(r)
     return at and 'delayed until ' .. number.time(at) or nil
   end
@@ -368,6 +376,35 @@ local function define_waits()
   pending_field('pending_previous_attempt_index', function(r) return number.text(r.index) end)
 end
 define_waits()
+
+-- The first wait of a waitpoint node has ids that derive from the node.
+
+-- Returns the id of the first waitpoint of a row's node.
+function row_record.waitpoint(r)
+  local id = r.waitpoint
+  if not id then
+    id = wait.first_id(r.run.id, graph_store.of_row(r).name)
+    r.waitpoint = id
+  end
+  return id
+end
+
+local SUSPENDED = 3
+
+local function wait_field(field, derive)
+  CHANGEABLE[field] = true
+  READ[field] = function(r)
+    local text = more_value(r, field)
+    if text then return text end
+    return r.phase == SUSPENDED and graph_store.of_row(r).wait and derive(r) or nil
+  end
+  WRITE[field] = function(r, text)
+    if text and graph_store.of_row(r).wait and text == derive(r) then text = nil end
+    write_more(r, field, text)
+  end
+end
+wait_field('current_waitpoint_id', row_record.waitpoint)
+wait_field('current_suspension_id', function(r) return wait.uuid(row_record.waitpoint(r)) end)
 
 -- The key of a run by which it shares lanes is the same for all of its nodes that are not waitpoints.
 run_field('run_fair_key', 'fair_key')

@@ -12,7 +12,8 @@ function row_steps.fresh(r)
     return r.elig == 1 and node.is_fresh and not node.limits and row_steps.core_again(r) or nil
   end
   if r.phase ~= 1 or r.attempt ~= 2 or r.total ~= 0 or r.elig ~= 1 and r.elig ~= 3 or r.flags ~= 0 then return nil end
-  if not graph_store.of_row(r).is_fresh then return nil end
+  local node = graph_store.of_row(r)
+  if not (node.is_fresh or node.wait and not node.delay and not node.capabilities) then return nil end
   return row_steps.core_of(r)
 end
 
@@ -25,8 +26,8 @@ function row_steps.core_of(r)
     eligibility_state = r.elig == 1 and 'eligible_now' or 'blocked_by_dependencies', lane_id = node.lane_id, flow_id = run.id,
     node = node.name, execution_kind = node.kind, input_count = node.input_count, uses_flow_input = node.uses_flow_input,
     created_at = run.created_text or row.created_text(run), priority = node.priority, attempt_timeout = node.attempt_timeout,
-    limits = node.limits, start_timeout = node.start_timeout,
-    fair_key = row_record.fair_key(r),
+    limits = node.limits, start_timeout = node.start_timeout, wait = node.wait and '1' or nil, wait_spec = node.wait,
+    first_waitpoint = node.wait and row_record.waitpoint(r), fair_key = row_record.fair_key(r),
   }
 end
 
@@ -36,6 +37,38 @@ function row_steps.core_again(r)
   core.attempt_state, core.total_attempt_count = 'pending_retry_attempt', number.text(r.total)
   core.retry_count, core.current_lease_epoch, core.started_at = number.text(r.retries), number.text(r.epoch), number.time(r.started)
   return core
+end
+
+-- Returns the core of a waitpoint node that is open for the first time and has only the least fields; nil for another node.
+function row_steps.waiting(r)
+  if r.phase ~= 3 or r.flags ~= 0 then return nil end
+  local run, node = r.run, graph_store.of_row(r)
+  if not node.wait then return nil end
+  return {
+    row = r, execution_id = row.execution_id(run, r.ordinal), lifecycle_phase = 'suspended', ownership_state = 'unowned',
+    eligibility_state = 'not_applicable', terminal_outcome = 'none', attempt_state = 'none', public_state = 'suspended', managed = '1',
+    wait = '1', wait_spec = node.wait, retry_count = '0', current_lease_epoch = '0', lane_id = node.lane_id, flow_id = run.id,
+    node = node.name, created_at = run.created_text or row.created_text(run), priority = node.priority,
+    current_waitpoint_id = row_record.waitpoint(r), first_waitpoint = row_record.waitpoint(r),
+    current_suspension_id = wait.uuid(row_record.waitpoint(r)),
+  }
+end
+
+-- Opens a waitpoint node that has only the least fields for the first time: see store.lua.
+function row_steps.suspend(r, c, sleeps, waitpoint_id, detail)
+  if r.flags ~= 0 or waitpoint_id ~= row_record.waitpoint(r) then return false end
+  r.phase, r.owner, r.elig, r.why, r.outcome, r.attempt, r.public, r.ended, r.changed = 3, 1, 9, sleeps and 3 or 10, 1, 1, 6, 0, c.now
+  row.touch(r)
+  if sleeps then row_record.set(r, 'blocking_detail', detail) end
+  return true
+end
+
+-- Ends such a node with success.
+function row_steps.end_wait(r, c)
+  if r.flags ~= 0 then return false end
+  r.phase, r.owner, r.elig, r.why, r.outcome, r.attempt, r.public, r.ended, r.changed = 4, 1, 9, 1, 2, 1, 7, c.now, c.now
+  row.touch(r)
+  return true
 end
 
 -- Marks such a node as ready to run.

@@ -32,6 +32,8 @@ function store_row.is_node_of(r, flow_id) return r.run.id == flow_id end
 
 store_row.fresh, store_row.delayed, store_row.mark_ready = row_steps.fresh, row_steps.delayed, row_steps.mark_ready
 
+store_row.waiting, store_row.suspend, store_row.end_wait = row_steps.waiting, row_steps.suspend, row_steps.end_wait
+
 store_row.held, store_row.succeed, store_row.await_retry = row_steps.held, row_steps.succeed, row_steps.await_retry
 
 store_row.add_upstream, store_row.add_downstream = row_edges.add_upstream, row_edges.add_downstream

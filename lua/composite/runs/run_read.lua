@@ -45,8 +45,28 @@ local function tried_next(c, execution_id)
   return due > c.now and number.time(due) or nil
 end
 
+local function time_or_none(at) return at > 0 and number.time(at) or '' end
+
+-- Returns the description of a node that has only the least fields and waits for no time, in few steps; nil for another one.
+local function described_row(r, execution_id)
+  local flags, phase = r.flags, r.phase
+  if flags ~= 0 and flags ~= node_row.LEASED or phase == 3 or r.elig == 2 or r.elig == 5 or r.reclaims > 0 then return nil end
+  local node, run = graph_store.of_row(r), r.run
+  if node.delay or node.wait then return nil end
+  local instance = r.worker > 0 and r.owner ~= 1 and worker_registry.instance(run, r.worker) or ''
+  return {
+    execution_id, node.name or '', node.kind or '', node.lane_id or '', node_row.PUBLIC[r.public], node_row.PHASE[phase], node_row.ELIG[r.elig],
+    node_row.WHY[r.why], '', number.text(r.total), number.text(r.retries), '0', run.created_text or row.created_text(run),
+    time_or_none(r.started), time_or_none(r.ended), '', instance, time_or_none(r.expires), '', '', '', '', '', time_or_none(r.acquired), '0',
+    '', '', time_or_none(r.changed), '', '1', '', live_values.list(''),
+  }
+end
+
 -- Returns the description of a node. Its limits are shown while it waits for them.
 local function described(c, execution_id)
+  local r = row.of(c, execution_id)
+  local short = r and described_row(r, execution_id)
+  if short then return short end
   local core_key = key.exec_core(c, execution_id)
   local node = fields_of(core_key, NODE_FIELDS)
   if node then

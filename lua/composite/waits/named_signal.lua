@@ -30,9 +30,10 @@ local function of_node(c, s, core)
   if is_set(s.step) then
     return nil, reply.err('invalid_input', 'node ' .. core.node .. ' is a waitpoint, and has no wait "' .. s.step .. '"')
   end
-  if wait.parse_node('', record.value(key.exec_core(c, s.execution_id), 'wait_spec')).sleeps then
+  if wait.of_node(core.wait_spec or record.value(key.exec_core(c, s.execution_id), 'wait_spec')).sleeps then
     return nil, reply.err('invalid_input', 'node ' .. core.node .. ' is a timer, and takes no signals')
   end
+  if core.row then return core.current_waitpoint_id end
   local times = redis.call('SCARD', key.exec_waitpoints(c, s.execution_id))
   local last = times > 0 and wait.waitpoint_of(core, times - 1) or nil
   if core.lifecycle_phase == 'terminal' or last and is_open(c, last) then return last end
@@ -73,7 +74,7 @@ function named_signal.send(c, flow_id, s)
   if string.sub(graph_store.node(graph_store.of_run(run), ordinal).kind or '', 1, 1) == ':' then
     return nil, reply.err('invalid_input', 'node ' .. s.node .. ' starts runs of its own, and waits for no signals')
   end
-  local core = record.read(key.exec_core(c, s.execution_id), FIELDS)
+  local core = row_steps.waiting(row.at(run, ordinal)) or record.read(key.exec_core(c, s.execution_id), FIELDS)
   local before = core.generation and is_set(s.step) and past.signal(c, s.execution_id, s.step, s)
   if before then return before end
   local err
@@ -82,7 +83,7 @@ function named_signal.send(c, flow_id, s)
   if err then return nil, err end
   if not s.waitpoint_id then return closed(s) end
   if not is_set(s.signal_category) then s.signal_category = nil end -- the default of signals
-  return wait_control.take(c, s)
+  return wait_control.take(c, s, core.row and core)
 end
 
 -- @function ffx_signal_node

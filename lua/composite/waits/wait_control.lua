@@ -80,7 +80,7 @@ end
 -- condition, as if it were open.
 local function early_effect(k, A, core)
   if not core.wait then return signal.BUFFERED end
-  local state = wait.parse_node('', record.value(k.core, 'wait_spec')).condition
+  local state = condition.fresh(wait.of_node(record.value(k.core, 'wait_spec')).condition)
   suspension_record.match_early(k, state)
   if condition.is_met(state) then return nil end
   return condition.match(state, A.signal_name, A.signal_id, A.source_identity) and 'appended_to_waitpoint' or 'no_op'
@@ -122,7 +122,8 @@ local function take(c, k, A, core, w)
   local err = signal.check_size(w, A)
   if err then return nil, err end
   if w.state == 'pending' then return take_early(c, k, A, core) end
-  local state = condition.read(k.condition)
+  -- A node's waitpoint without signals has the condition of its graph.
+  local state = core.row and not w.signal_bytes and condition.fresh(wait.of_node(core.wait_spec).condition) or condition.read(k.condition)
   if not state or state.closed then return { 'closed', A.signal_id, '', '0' } end
   local effect = signal.deliver(c, k, A, core, w, state, LIMITS, 0)
   local outcome, counts = signal.told(effect)
@@ -139,11 +140,11 @@ local function take_late(c, k, A)
   return { outcome, A.signal_id, '', '0' }
 end
 
--- Does the same for a waitpoint by its id, after the checks of its arguments.
-function wait_control.take(c, A)
+-- Does the same for a waitpoint by its id, after the checks of its arguments. `core`: see suspension.core, when it is at hand.
+function wait_control.take(c, A, core)
   local k = signal_keys(c, A)
   local w = record.read(k.waitpoint, signal.WAITPOINT_FIELDS) or {}
-  return take(c, k, A, record.read(k.core, suspension.FIELDS), w)
+  return take(c, k, A, core or suspension.core(k.core), w)
 end
 
 -- A signal as its sender describes it, and the SHA-1 in hex of the schema with which its payload was checked.
@@ -176,7 +177,7 @@ function F.ffx_signal(K, A)
   local k = signal_keys(c, A)
   local w = record.read(k.waitpoint, signal.WAITPOINT_FIELDS) or {}
   local code = waitpoint_token.check(c, k.secrets, A.waitpoint_token, A.waitpoint_id, w.waitpoint_key or '', w.created_at or '')
-  local core = record.read(k.core, suspension.FIELDS)
+  local core = suspension.core(k.core)
   if code or not core or not w.created_at or w.execution_id ~= A.execution_id then
     local late = core and take_late(c, k, A)
     return late and reply.ok(unpack(late)) or reply.err('invalid_token')
