@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "410-449260d3376d0ee3"
+const build = "411-fa1233013e87a7bb"
