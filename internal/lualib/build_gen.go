@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "411-fa1233013e87a7bb"
+const build = "414-0036c5dc18bd0017"

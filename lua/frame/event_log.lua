@@ -17,22 +17,15 @@
 -- Elements kept of a flow's event log, and the length beyond which the surplus is removed at once.
 local MAX_ENTRIES, MAX_LENGTH = 20000, 20256
 
--- Maximum number of events of one element.
-local MAX_EVENTS = 64
-
--- Maximum number of empty elements that are removed at a time when a log is too long.
-local MAX_EMPTY = 1024
+-- Maximum numbers of events of one element, and of empty elements that are removed at a time when a log is too long. `feed`: minimum
+-- number of entries kept of the feed, more than a reader takes at once (feedPage in internal/engine/feeds/events.go); a reader that gets
+-- this many checks all flows that it follows, because others may be gone. `feed_flows`: maximum number of flows that an entry of the
+-- feed names.
+local MAX = { events = 64, empty = 1024, feed = '500', feed_flows = 32 }
 
 -- Events of a node that are kept when the list has no room for them: the first `of_node`, or in a large run fewer, so that all
 -- nodes together keep `of_all`, but at least `at_least`.
 local KEPT = { of_node = 32, of_all = 32768, at_least = 4 }
-
--- Minimum number of entries kept of the feed: more than a reader takes at once (feedPage in internal/engine/feed.go). A reader
--- that gets this many checks all flows that it follows, because others may be gone.
-local MAX_FEED = '500'
-
--- Maximum number of flows that an entry of the feed names.
-local MAX_FEED_FLOWS = 32
 
 -- Events that the call has logged and not written yet, by flow: the time and the lines in turn, with the context of the call. The
 -- table lives from call to call, as the frame of each call writes it in the end.
@@ -107,7 +100,7 @@ end
 -- Removes the oldest elements of a list that is too long: first the empty ones. The positions of the remaining elements are
 -- counted from the last one, so the positions at the end do not change.
 local function shorten(c, flow_id, list, length)
-  local gone = redis.call('LREM', list, MAX_EMPTY, '')
+  local gone = redis.call('LREM', list, MAX.empty, '')
   local over = length - gone - MAX_ENTRIES
   if over > 0 then
     keep_first(c, flow_id, redis.call('LRANGE', list, 0, over - 1), base_of(c, flow_id) + gone)
@@ -165,7 +158,7 @@ function event_log.add(c, flow_id, event, node, attempt, detail)
   end
   local n = #entry + 1
   entry[n] = line
-  if n > MAX_EVENTS then event_log.write_flow(flow_id) end
+  if n > MAX.events then event_log.write_flow(flow_id) end
 end
 
 -- Returns the attempt of a failure event with the category of the failure, as a word: "2:timeout", "0:rate%20limit". Categories
@@ -218,8 +211,8 @@ function event_log.write()
   end
   for at, flows in next, touched, nil do
     touched[at] = nil
-    local text = #flows > MAX_FEED_FLOWS and '*' or table.concat(flows, ' ')
-    redis.call('XADD', key.ffx_feed(flows.c), 'MAXLEN', '~', MAX_FEED, '*', 'flows', text)
+    local text = #flows > MAX.feed_flows and '*' or table.concat(flows, ' ')
+    redis.call('XADD', key.ffx_feed(flows.c), 'MAXLEN', '~', MAX.feed, '*', 'flows', text)
   end
   state.is_used = false
 end
@@ -301,7 +294,7 @@ end
 -- when empty elements before it are removed.
 local function find_entry(list, index, at)
   if index < 0 then return nil end
-  for i, text in ipairs(redis.call('LRANGE', list, index, index + MAX_EMPTY)) do
+  for i, text in ipairs(redis.call('LRANGE', list, index, index + MAX.empty)) do
     if i == 1 and text == '' or string.match(text, '^%d+') == at then return index + i - 1 end
   end
   return nil

@@ -15,8 +15,9 @@ var serverGlobals = wordSet(`redis cjson cmsgpack bit struct string table math o
 	tonumber tostring ipairs pairs type unpack select error pcall xpcall next assert
 	setmetatable getmetatable rawget rawset rawequal collectgarbage`)
 
-// maxChunkLocals is the interpreter's limit of local variables in one function; the library's file scope is one.
-const maxChunkLocals = 200
+// maxChunkLocals is how many local variables the file scope of the library may have: the embedded interpreter has 200
+// registers for a function, and its expressions need some of them.
+const maxChunkLocals = 195
 
 func wordSet(list string) map[string]bool {
 	out := map[string]bool{}

@@ -84,9 +84,7 @@ local function write_more(r, field, text)
   more[field] = text
 end
 
--- State fields: their column and values. A value without a number is in `more`.
-local ELSE = 255
-
+-- State fields: their column and values. A value without a number is 255, and in `more`.
 local function state_field(field, column, values)
   local numbers = {}
   for i = 1, #values do numbers[values[i]] = i end
@@ -97,7 +95,7 @@ local function state_field(field, column, values)
       r[column] = n
       return
     end
-    r[column] = ELSE
+    r[column] = 255
     write_more(r, field, text)
   end
 end
@@ -115,7 +113,7 @@ local function number_field(field, column, max)
   end
 end
 
-local MAX_BYTE, MAX_SHORT, MAX_LONG = 255, 65535, 4294967295
+local MAX = { byte = 255, short = 65535, long = 4294967295 }
 
 -- Times (Unix ms); 0 is none.
 local function time_field(field, column)
@@ -144,10 +142,10 @@ local function define()
   state_field('terminal_outcome', 'outcome', node_row.OUTCOME)
   state_field('attempt_state', 'attempt', node_row.ATTEMPT)
   state_field('public_state', 'public', node_row.PUBLIC)
-  number_field('total_attempt_count', 'total', MAX_SHORT)
-  number_field('retry_count', 'retries', MAX_SHORT)
-  number_field('lease_reclaim_count', 'reclaims', MAX_BYTE)
-  number_field('current_lease_epoch', 'epoch', MAX_LONG)
+  number_field('total_attempt_count', 'total', MAX.short)
+  number_field('retry_count', 'retries', MAX.short)
+  number_field('lease_reclaim_count', 'reclaims', MAX.byte)
+  number_field('current_lease_epoch', 'epoch', MAX.long)
   time_field('lease_expires_at', 'expires')
   time_field('lease_acquired_at', 'acquired')
   time_field('started_at', 'started')
@@ -389,14 +387,13 @@ function row_record.waitpoint(r)
   return id
 end
 
-local SUSPENDED = 3
-
+-- Adds a field of a node that is suspended (phase 3).
 local function wait_field(field, derive)
   CHANGEABLE[field] = true
   READ[field] = function(r)
     local text = more_value(r, field)
     if text then return text end
-    return r.phase == SUSPENDED and graph_store.of_row(r).wait and derive(r) or nil
+    return r.phase == 3 and graph_store.of_row(r).wait and derive(r) or nil
   end
   WRITE[field] = function(r, text)
     if text and graph_store.of_row(r).wait and text == derive(r) then text = nil end
@@ -459,16 +456,14 @@ function WRITE.current_lease_id(r, text)
   set_flag(r, node_row.LEASED, true)
 end
 
--- The row of a node that has succeeded still names its worker, for its events.
-local UNOWNED = 1
-
+-- The row of a node that has succeeded still names its worker, for its events. Its owner is 1, unowned.
 function READ.current_worker_instance_id(r)
-  if r.worker == 0 or r.owner == UNOWNED then return nil end
+  if r.worker == 0 or r.owner == 1 then return nil end
   return worker_registry.instance(r.run, r.worker)
 end
 
 function READ.current_worker_id(r)
-  if r.worker == 0 or r.owner == UNOWNED then return nil end
+  if r.worker == 0 or r.owner == 1 then return nil end
   return worker_registry.worker(r.run, r.worker)
 end
 

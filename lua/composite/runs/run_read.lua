@@ -1,7 +1,7 @@
 -- Reads a run: its state and nodes, its result, its failures, the inputs of a node, its events.
 
-local MAX_PAGE = 500
-local INPUTS_PER_PAGE = 100
+-- Maximum numbers of nodes and of inputs of one page.
+local MAX = { page = 500, inputs = 100 }
 
 -- @record described_node execution_id:execution_id node:text kind:text lane_id:lane_id state:text lifecycle_phase:text eligibility:text blocking_reason:text blocking_detail:text attempts:int retry_count:int reclaim_count:int created_at:unix_ms started_at:unix_ms completed_at:unix_ms delay_until:unix_ms worker_instance_id:worker_instance_id lease_expires_at:unix_ms progress_percent:text progress_message:text failure_reason:text failure_category:text cancellation_reason:text lease_acquired_at:unix_ms replay_count:int? child_flow_id:flow_id? child_outcome:text? changed_at:unix_ms? limits:text? generation:int? child_kept:text? live:list(live_value)?
 
@@ -99,7 +99,7 @@ function F.ffx_describe_flow(K, A)
   if not flow then return reply.err('flow_not_found') end
   local first = not is_set(A.cursor)
   if flow[EDGE_COUNT] == '' then flow[EDGE_COUNT] = '0' end
-  local page, cursor = member_list.page(c, A.flow_id, first and '0' or A.cursor, math.max(1, math.min(limit, MAX_PAGE)))
+  local page, cursor = member_list.page(c, A.flow_id, first and '0' or A.cursor, math.max(1, math.min(limit, MAX.page)))
   run_rows.load(c, page)
   local nodes = {}
   for _, execution_id in ipairs(page) do
@@ -302,7 +302,7 @@ function F.ffx_flow_failures(K, A)
   if not flow then return reply.err('flow_not_found') end
   local stopped = is_set(flow.cancelled_at) or is_set(flow.cancel_reason) or flow.outcome == 'expired'
   local all = A.stopped == '1'
-  local page, cursor = member_list.page(c, A.flow_id, is_set(A.cursor) and A.cursor or '0', math.max(1, math.min(limit, MAX_PAGE)))
+  local page, cursor = member_list.page(c, A.flow_id, is_set(A.cursor) and A.cursor or '0', math.max(1, math.min(limit, MAX.page)))
   run_rows.load(c, page)
   local failures = {}
   for _, execution_id in ipairs(page) do
@@ -337,13 +337,13 @@ function F.ffx_read_inputs(K, A)
   local g = edge_group.of(c, core.flow_id, A.execution_id)
   local from = tonumber(string.match(A.cursor or '', '^n(%d+)$') or nil) or not is_set(A.cursor) and 1
   if from then
-    local inputs, rest = row_inputs.page(c, A.execution_id, g, from, INPUTS_PER_PAGE)
+    local inputs, rest = row_inputs.page(c, A.execution_id, g, from, MAX.inputs)
     if rest then return reply.ok('n' .. rest, inputs) end
     if inputs and redis.call('EXISTS', key.flow_in(c, core.flow_id, A.execution_id)) == 0 then return reply.ok('', inputs) end
     if inputs then return reply.ok('0', inputs) end
   end
   local page = redis.call('SSCAN', key.flow_in(c, core.flow_id or '', A.execution_id),
-    is_set(A.cursor) and A.cursor or '0', 'COUNT', INPUTS_PER_PAGE)
+    is_set(A.cursor) and A.cursor or '0', 'COUNT', MAX.inputs)
   local names, result_keys = claim_reply.feeders(c, A.execution_id, core.flow_id, g, page[2])
   local inputs = #names > 0 and redis.call('MGET', unpack(result_keys)) or {}
   for i, name in ipairs(names) do inputs[i] = { name, inputs[i] or '' } end
@@ -370,7 +370,7 @@ function F.ffx_read_events(K, A)
   local limit, err = number.whole('limit', A.limit)
   if err then return err end
   local c = call.open(K.partition)
-  local events, lost, gone = event_log.read(c, A.flow_id, A.after, math.max(1, math.min(limit, MAX_PAGE)))
+  local events, lost, gone = event_log.read(c, A.flow_id, A.after, math.max(1, math.min(limit, MAX.page)))
   if not events then return reply.err('invalid_input', 'after must be the id of an event, got: ' .. A.after) end
   return reply.ok(lost and '1' or '0', events, gone or {})
 end
@@ -390,6 +390,6 @@ function F.ffx_read_node_events(K, A)
   local limit, err = number.whole('limit', A.limit)
   if err then return err end
   local c = call.open(K.partition)
-  local events, cursor = event_log.read_node(c, A.flow_id, A.node, A.cursor or '', math.max(1, math.min(limit, MAX_PAGE)))
+  local events, cursor = event_log.read_node(c, A.flow_id, A.node, A.cursor or '', math.max(1, math.min(limit, MAX.page)))
   return reply.ok(cursor, events)
 end

@@ -2,9 +2,7 @@
 
 -- Maximum numbers of runs that one call returns and checks. Runs are read in batches of the given size while a filter leaves some
 -- out.
-local MAX_PAGE = 200
-local LOOKED_AT = 500
-local BATCH = 64
+local MAX = { page = 200, checked = 500, batch = 64 }
 
 local RUN_FIELDS = {
   'managed', 'run_id', 'public_flow_state', 'outcome', 'created_at', 'closed_at', 'flow_kind', 'node_count', 'open_nodes',
@@ -24,7 +22,7 @@ local function parse(A)
   local q, err = { name = A.flow_name, namespace = A.namespace }, nil
   q.limit, err = number.whole('limit', A.limit)
   if err then return nil, err end
-  q.limit = math.max(1, math.min(q.limit, MAX_PAGE))
+  q.limit = math.max(1, math.min(q.limit, MAX.page))
   q.before, err = number.optional('before', A.before, nil)
   if err then return nil, err end
   q.after, err = number.optional('after', A.after, nil)
@@ -183,7 +181,7 @@ function F.ffx_list_runs(K, A)
   local c = call.open(K.partition)
   local rank = begin(c, q)
   local filtered = q.states or q.closed or q.tags[1] or q.text or q.run_key or q.queued or not q.children or is_set(q.namespace)
-  local batch = filtered and math.max(q.limit, BATCH) or q.limit
+  local batch = filtered and math.max(q.limit, MAX.batch) or q.limit
   local runs, looked_at = {}, 0
   while true do
     local page = page_of(q, rank, batch)
@@ -192,7 +190,7 @@ function F.ffx_list_runs(K, A)
       if is_past(q, at) then return reply.ok(runs, '0') end
       runs[#runs + 1] = found(c, q, flow_id, at)
       looked_at = looked_at + 1
-      if #runs == q.limit or looked_at == LOOKED_AT then return reply.ok(runs, '1', number.digits(at), flow_id) end
+      if #runs == q.limit or looked_at == MAX.checked then return reply.ok(runs, '1', number.digits(at), flow_id) end
     end
     if #page < batch then return reply.ok(runs, '0') end
     rank = rank + batch

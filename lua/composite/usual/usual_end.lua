@@ -2,13 +2,12 @@
 -- lets other nodes of its run start, or counts at their joins. All other cases use the general functions, with the same effect. It
 -- works on the bytes of the rows, and writes them at once, so it does not handle runs that the call has loaded.
 
-local known, held, ORDINAL_OF = run_rows.known, call.held, row.ORDINAL_OF
+local known, ORDINAL_OF = run_rows.known, row.ORDINAL_OF
 local HEAD_BYTES, ROW_BYTES, PLAIN = run_head.BYTES, node_row.BYTES, run_head.PLAIN
-local PENDING, LOGGED = run_head.PENDING, row.LOGGED
-local HELD, LEASE_BYTES = node_row.HELD, #row.NO_LEASE
+local LEASE_BYTES = #row.NO_LEASE
 -- Bytes of the header before the state, and before the number of open nodes. Only the number of events follows the latter.
 local STATE, OPEN = run_head.STATE_AT - 1, run_head.OPEN_AT - 1
-local COUNTED_ACTIVE, COUNTED_WAITING = row.COUNTED_ACTIVE, row.COUNTED_WAITING
+local ACTIVE = row.COUNTED_ACTIVE
 
 -- Maximum number of bytes that are read together for the rows of a node and of its successors, and of unneeded ones between the rows
 -- of two successors: that takes less time than another command.
@@ -77,8 +76,8 @@ end
 local function count_ready(x, here, run, node, is_leased)
   if here.lane ~= node.lane_id then return turn.count(here, run, node, is_leased and 1 or 0, -1) end
   local counts = here.counts
-  counts[COUNTED_WAITING] = counts[COUNTED_WAITING] - 1
-  if is_leased then counts[COUNTED_ACTIVE] = counts[COUNTED_ACTIVE] + 1 end
+  counts[row.COUNTED_WAITING] = counts[row.COUNTED_WAITING] - 1
+  if is_leased then counts[ACTIVE] = counts[ACTIVE] + 1 end
 end
 
 -- Enters a node that no longer waits for upstreams in its lane. Returns its row.
@@ -158,7 +157,7 @@ end
 -- Writes the end of the only node of a run.
 local function write_only(x, here, run, bytes, flags, done, result)
   local head, before = struct.pack(run_head.STANDING, run_list.ended(here.c, run.packed_id), flags - PLAIN, 0,
-    run.logged and LOGGED or row_log.EVENTS_OF_ONE), row_bytes.completed(x, bytes)
+    run.logged and row.LOGGED or row_log.EVENTS_OF_ONE), row_bytes.completed(x, bytes)
   local length = result ~= '' and run_data.length_of(result)
   if not length then
     redis.call('HSET', run_rows.results_key(run), '1', result)
@@ -226,21 +225,21 @@ function usual_end.commit(x, execution_id, held_as, packed_id, result)
     local rows_key = here.flow_keys .. stem .. '0000:nodes'
     local bytes = redis.call('GETRANGE', rows_key, '0', usual_one.LAST_OF_FIRST)
     if string.sub(bytes, run_head.COUNT_AT, run_head.LISTED_AT - 1) == '\1\0' and string.byte(bytes) == run_head.FORM
-      and attempt == '' and not (held.rows and row.is_loaded(row.run_id(execution_id))) then
+      and attempt == '' and not (call.held.rows and row.is_loaded(row.run_id(execution_id))) then
       local outcome = usual_one.commit(x, here, execution_id, rows_key, bytes, lease_id, packed_id, result)
       if outcome then return outcome end
     end
     run = run_rows.find_plain(here.c, stem, bytes)
     if not run then return false end
   end
-  if held.rows and row.is_loaded(run.id) then return false end
+  if call.held.rows and row.is_loaded(run.id) then return false end
   local ordinal = ORDINAL_OF[string.sub(execution_id, -4)] or row.ordinal(execution_id)
   local node = run.graph.nodes[ordinal] or graph_store.find_node(run.graph, ordinal)
   if not node then return false end
   if node.step ~= false and run.is_small and not run.logged and attempt == '' and usual_step.commit(x, here, run, node, stem, lease_id, result) then return 'OK' end
   local bytes = redis.call('GETRANGE', run.key, '0', run.read_to or node.read_to or run_rows.last_to_read(run, node))
   if #bytes < HEAD_BYTES then return false end
-  local _, identity, marks, _, flags, open, events = struct.unpack(PENDING, bytes, run_head.COUNT_AT)
+  local _, identity, marks, _, flags, open, events = struct.unpack(run_head.PENDING, bytes, run_head.COUNT_AT)
   if flags % (2 * PLAIN) < PLAIN or identity ~= run.identity then return false end
   local successors = node.successors
   if successors == nil then successors = graph_store.successors(run.graph, node) end
@@ -250,12 +249,12 @@ function usual_end.commit(x, execution_id, held_as, packed_id, result)
     rows, at = read_rows(run, node, successors), 0
     if #rows < ROW_BYTES then return false end
   end
-  local begin, ends, since, _, _, held_by = struct.unpack(HELD, rows, at + 1)
+  local begin, ends, since, _, _, held_by = struct.unpack(node_row.HELD, rows, at + 1)
   if held_by ~= lease_id or ends <= x.c.now then return false end
   local count, again, index = successors.count, nil, nil
   if begin ~= row_bytes.ACTIVE and begin ~= row_bytes.AHEAD then
     again, index = row_bytes.done_again(begin, attempt, lease_id, count)
-    if not again or events ~= LOGGED then return false end
+    if not again or events ~= row.LOGGED then return false end
   elseif attempt ~= '' then
     return false
   end
@@ -278,13 +277,13 @@ function usual_end.commit(x, execution_id, held_as, packed_id, result)
   here.left[left_count], here.left_count = execution_id, left_count
   if here.lane == node.lane_id then
     local counts = here.counts
-    counts[COUNTED_ACTIVE] = counts[COUNTED_ACTIVE] - 1
+    counts[ACTIVE] = counts[ACTIVE] - 1
   else
     turn.count(here, run, node, -1, 0)
   end
   if all.joins then usual_join.count_all(here.c, run, stem, node, all, join_open) end
   local done, log = again or row_bytes.done(count), node.succeeded
-  run.logged = events == LOGGED
+  run.logged = events == row.LOGGED
   if run.logged then
     log = again and '\n' .. encode.logged('success', node.name, index, '') or node.line_success
       or usual_lease.line_of(node, 'success', 'line_success')

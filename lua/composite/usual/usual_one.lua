@@ -10,8 +10,7 @@ local TIMES_AT, TIMES_TO = run_head.LISTED_AT, run_head.MARKS_AT - 1
 -- Bytes before the data of the run, and before the last transition of its node.
 local DATA, CHANGED = HEAD_BYTES + ROW_BYTES, HEAD_BYTES + node_row.CHANGED_AT - 1
 
--- Number of the events of a run whose node has not started, and of one whose node runs; both packed for the header.
-local SUBMITTED, STARTED = 1, 2
+-- The number of the events of a run whose node runs, packed: 2. Before its start, it is 1.
 local started_events
 
 -- The bytes of a run that are read first, and their last one.
@@ -94,14 +93,14 @@ function usual_one.take(x, here, execution_id, rows_key, bytes)
   local _, _, _, class_id, _, _, flags, _, events = struct.unpack(SINGLE, bytes, COUNT_AT)
   local singles = here.at.singles
   local known = singles and singles[class_id] or of_class(here, class_id)
-  if not known or events ~= SUBMITTED or flags % 16 < PLAIN or flags >= run_head.OVERLAY or not known.node.may_take
+  if not known or events ~= 1 or flags % 16 < PLAIN or flags >= run_head.OVERLAY or not known.node.may_take
     or string.sub(bytes, HEAD_BYTES + 1, CHANGED) ~= row_bytes.READY then
     return nil
   end
   local lease_id, leased = lease_node(x, here, known, execution_id)
   if not lease_id then return nil end
   if known.node.start_timeout then call.leave(here.c, 'ZREM', key.ffx_start_deadlines(here.c), execution_id) end
-  if not started_events then started_events = struct.pack(run_head.EVENTS_FORMAT, STARTED) end
+  if not started_events then started_events = struct.pack(run_head.EVENTS_FORMAT, 2) end
   redis.call('SETRANGE', rows_key, EVENTS, started_events .. leased)
   local data, has_input = string.sub(all_of(rows_key, bytes), DATA + 1), flags >= INPUT
   if not has_input or not known.node.uses_flow_input then
@@ -134,7 +133,7 @@ end
 function usual_one.commit(x, here, execution_id, rows_key, bytes, lease_id, packed_id, result)
   local _, _, deadline, class_id, marks, _, flags, _, events = struct.unpack(SINGLE, bytes, COUNT_AT)
   local begin, ends, since, _, _, held_by = struct.unpack(HELD, bytes, HEAD_BYTES + 1)
-  if held_by ~= lease_id or ends <= x.c.now or marks > 0 or flags % 16 ~= PLAIN or flags >= run_head.OVERLAY or events ~= STARTED
+  if held_by ~= lease_id or ends <= x.c.now or marks > 0 or flags % 16 ~= PLAIN or flags >= run_head.OVERLAY or events ~= 2
     or begin ~= row_bytes.ACTIVE and begin ~= row_bytes.AHEAD then
     return nil
   end
