@@ -236,7 +236,9 @@ func Completed(x *ClaimedExecution, result []byte) WorkCompletion {
 	if !isFirstAttempt(x) {
 		lease += " " + strconv.FormatInt(int64(x.LeaseEpoch), 10) + " " + string(x.AttemptID)
 	}
-	return WorkCompletion{ExecutionID: x.ExecutionID, Lease: lease, Run: keyspace.PackRunOf(x.ExecutionID), Result: result}
+	return WorkCompletion{
+		ExecutionID: x.ExecutionID, Lease: lease, Run: keyspace.PackRunOf(x.ExecutionID), Result: result,
+	}
 }
 
 // isFirstAttempt reports whether the id of an attempt follows from its lease.

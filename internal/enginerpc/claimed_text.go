@@ -52,8 +52,8 @@ func (r *claimedReader) bytes(n int64) string {
 	return text
 }
 
-// Parts of the bytes by which a description has the creation and the deadline of a run, as its header has them (run_head
-// in lua/composite/rows/row.lua).
+// Parts of the bytes by which a description has the creation and the deadline of a run, as its header has them
+// (run_head in lua/composite/rows/row.lua).
 const (
 	packedTimes  = 27 // all of them, with the class of the run at the end
 	beforeTimes  = 7  // the time of its entry in the list of runs
@@ -86,10 +86,10 @@ func (r *claimedReader) names(record string, out *ClaimedExecution) (fault strin
 	return ""
 }
 
-// parseClaimed reads the text by which the library describes most executions that are leased for their first attempt, or for a retry
-// (usual_one.describe in lua/composite/usual/usual_one.lua after the digit 1, else row_claimed.describe in
-// lua/composite/rows/row_claimed.lua). It returns the fault of the text, or "". The input of the execution is a part of
-// data: nothing else refers to these bytes, so they may be changed.
+// parseClaimed reads the text by which the library describes most executions that are leased for their first attempt,
+// or for a retry (usual_one.describe in lua/composite/usual/usual_one.lua after the digit 1, else row_claimed.describe
+// in lua/composite/rows/row_claimed.lua). It returns the fault of the text, or "". The input of the execution is a part
+// of data: nothing else refers to these bytes, so they may be changed.
 func parseClaimed(data []byte, out *ClaimedExecution) (fault string) {
 	r := claimedReader{text: rueidis.BinaryString(data), ok: true}
 	if r.marked(">") {
@@ -111,8 +111,7 @@ func parseClaimed(data []byte, out *ClaimedExecution) (fault string) {
 }
 
 // parseFollowing reads the rest of the description of a node that a completion of the call has made ready (turn.mark_of
-// in lua/composite/usual/turn.lua). follow sets the fields that it has in common
-// with the completed node.
+// in lua/composite/usual/turn.lua). follow sets the fields that it has in common with the completed node.
 func (r *claimedReader) parseFollowing(out *ClaimedExecution) (fault string) {
 	after, ahead := strings.CutSuffix(r.word(), "a")
 	if ahead {

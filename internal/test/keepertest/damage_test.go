@@ -289,6 +289,7 @@ var ofNoMember = map[string]string{
 	"ffx.graph_rows":           "a record",
 	"ffx.run_class":            "a record",
 	"ffx.protocol":             "a record",
+	"ffx.sent":                 "a value, which expires by itself",
 	"ffx.partition":            "the beginning of other keys",
 }
 
