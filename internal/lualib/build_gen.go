@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "414-0036c5dc18bd0017"
+const build = "417-4e587c0d2049534e"

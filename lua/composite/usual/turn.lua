@@ -26,8 +26,9 @@ function turn.new(c, request)
     last_now, packed_now = now, row_bytes.time(now)
     packed_end, x.over = row_bytes.ended(packed_now), nil
   end
-  x.c, x.request, x.leased, x.logged_instance, x.kinds, x.lane = c, request, { nil, nil, nil, nil }, request.logged_instance, request.kinds, request.lane
-  x.room, x.budget, x.now, x.ended, x.expires, x.ending, x.count = request.count, c.budget, packed_now, packed_end, now + request.ttl, 0, 0
+  x.c, x.request, x.leased, x.logged_instance = c, request, { nil, nil, nil, nil }, request.logged_instance
+  x.kinds, x.lane, x.room, x.budget = request.kinds, request.lane, request.count, c.budget
+  x.now, x.ended, x.expires, x.ending, x.count = packed_now, packed_end, now + request.ttl, 0, 0
   x.is_mixed, x.waiting, x.looked, x.urgent, x.heads, x.fair, x.fed, x.alone = false, turn.MANY, false, nil, nil, nil, nil, nil
   x.expires_packed, x.base, x.last, x.completion = nil, nil, nil, 0
   for i = #x, 1, -1 do x[i] = nil end
@@ -36,9 +37,9 @@ end
 
 local function new_place(at)
   local here = {
-    c = nil, at = at, tag = at.tag, tag_bytes = #at.tag, flow_keys = at.prefix .. ':flow:', in_doubt = false, leases_key = key.index_lease_expiry({ at = at }),
-    left = { nil, nil, nil, nil }, left_count = 0, entered = { nil, nil, nil, nil }, entered_count = 0, lane = nil, counts = nil, leased = nil,
-    flows = nil, ends = {}, due = { nil, nil, nil, nil }, due_count = 0,
+    c = nil, at = at, tag = at.tag, tag_bytes = #at.tag, flow_keys = at.prefix .. ':flow:', in_doubt = false,
+    leases_key = key.index_lease_expiry({ at = at }), left = { nil, nil, nil, nil }, left_count = 0,
+    entered = { nil, nil, nil, nil }, entered_count = 0, lane = nil, counts = nil, leased = nil, flows = nil, ends = {}, due = { nil, nil, nil, nil }, due_count = 0,
   }
   at.turn = here
   return here
@@ -60,6 +61,9 @@ function turn.enter(_, execution_id)
   x.last = here
   return here
 end
+
+-- Reports whether an execution is of the partition of an entry: in a cluster, a call does not find executions of others.
+function turn.is_of(here, execution_id) return string.sub(execution_id, 1, here.tag_bytes) == here.tag end
 
 -- Prepares a partition for the general functions. They and the usual path do not work on one run in the same call, and share the
 -- budget of the call.
@@ -120,7 +124,8 @@ function turn.count_one(here, bytes, node, by)
     local counts = here.counts
     counts[row.COUNTED_ACTIVE] = counts[row.COUNTED_ACTIVE] + by
   else
-    turn.count(here, { ordinal = 1, listed = bytes and struct.unpack(run_head.LISTED_FORMAT, bytes, run_head.LISTED_AT) or turn.MANY }, node, by, 0)
+    local listed = bytes and struct.unpack(run_head.LISTED_FORMAT, bytes, run_head.LISTED_AT) or turn.MANY
+    turn.count(here, { listed = listed }, node, by, 0)
   end
 end
 

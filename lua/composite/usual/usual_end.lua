@@ -213,15 +213,15 @@ local function write_one(x, here, run, node, successors, bytes, flags, open, don
   return log
 end
 
--- Commits the result of a node if its end is of the usual kind. `held_as`, `packed_id`: see `lease` and `run` of ffx_work. Returns the outcome; false for
--- another end.
+-- Commits the result of a node if its end is of the usual kind. `held_as`, `packed_id`: see `lease` and `run` of ffx_work. Returns
+-- the outcome; false for another end.
 function usual_end.commit(x, execution_id, held_as, packed_id, result)
   local here, stem = turn.enter(x, execution_id), string.sub(execution_id, 1, -5)
   if here.in_doubt then return false end
   local run, lease_id, attempt = known.runs[stem], held_as, ''
   if #held_as > LEASE_BYTES then lease_id, attempt = string.sub(held_as, 1, LEASE_BYTES), string.sub(held_as, LEASE_BYTES + 2) end
   if not run or run.at ~= here.at then
-    if string.byte(stem, -18) ~= 56 then return false end
+    if string.byte(stem, -18) ~= 56 or not turn.is_of(here, execution_id) then return false end
     local rows_key = here.flow_keys .. stem .. '0000:nodes'
     local bytes = redis.call('GETRANGE', rows_key, '0', usual_one.LAST_OF_FIRST)
     if string.sub(bytes, run_head.COUNT_AT, run_head.LISTED_AT - 1) == '\1\0' and string.byte(bytes) == run_head.FORM
@@ -236,7 +236,10 @@ function usual_end.commit(x, execution_id, held_as, packed_id, result)
   local ordinal = ORDINAL_OF[string.sub(execution_id, -4)] or row.ordinal(execution_id)
   local node = run.graph.nodes[ordinal] or graph_store.find_node(run.graph, ordinal)
   if not node then return false end
-  if node.step ~= false and run.is_small and not run.logged and attempt == '' and usual_step.commit(x, here, run, node, stem, lease_id, result) then return 'OK' end
+  if node.step ~= false and run.is_small and not run.logged and attempt == ''
+    and usual_step.commit(x, here, run, node, stem, lease_id, result) then
+    return 'OK'
+  end
   local bytes = redis.call('GETRANGE', run.key, '0', run.read_to or node.read_to or run_rows.last_to_read(run, node))
   if #bytes < HEAD_BYTES then return false end
   local _, identity, marks, _, flags, open, events = struct.unpack(run_head.PENDING, bytes, run_head.COUNT_AT)

@@ -122,7 +122,10 @@ function usual_lease.take(x, execution_id)
   local here, stem = turn.enter(x, execution_id), string.sub(execution_id, 1, -5)
   local run = known.runs[stem]
   if not run or run.at ~= here.at then
-    if string.byte(stem, -18) ~= 56 or held.rows and row.is_loaded(row.run_id(execution_id)) then return false end
+    if string.byte(stem, -18) ~= 56 or not turn.is_of(here, execution_id)
+      or held.rows and row.is_loaded(row.run_id(execution_id)) then
+      return false
+    end
     local rows_key = here.flow_keys .. stem .. '0000:nodes'
     local bytes = redis.call('GETRANGE', rows_key, '0', usual_one.LAST_OF_FIRST)
     if string.sub(bytes, run_head.COUNT_AT, run_head.LISTED_AT - 1) == '\1\0' and string.byte(bytes) == run_head.FORM then

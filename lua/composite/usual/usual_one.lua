@@ -31,7 +31,8 @@ local function of_class(here, class_id)
   local known = {
     class = class, node = node, is_result = head.result == 1, budgets = head.budgets or nil,
     budget_ids = head.budgets and is_set(head.blocking) and head.blocking or nil, kept_for = run_class.due_at(class.retention, 'success', 0),
-    about = (node.limits and 'a' or '-') .. (head.budgets and 'g' or '-') .. class.graph .. ' ' .. number.text(#class.flow_kind) .. ' ' .. class.flow_kind,
+    about = (node.limits and 'a' or '-') .. (head.budgets and 'g' or '-') .. class.graph .. ' ' .. number.text(#class.flow_kind) .. ' '
+      .. class.flow_kind,
   }
   at.singles[class_id], at.single_count = known, at.single_count + 1
   return known
@@ -122,9 +123,9 @@ local function close(x, here, known, flow_id, deadline, waiters, data, result)
   end
   if deadline > 0 then call.leave(c, 'ZREM', key.ffx_flow_deadlines(c), flow_id) end
   if run_feed.is_open(c) then
-    local class = known.class
-    run_feed.ended(c, flow_id, { flow_kind = class.flow_kind, namespace = class.namespace, run_id = run_data.decode(run_data.first(data), flow_id).run_id or '' },
-      'success')
+    local class, fields = known.class, run_data.decode(run_data.first(data), flow_id)
+    local flow = { flow_kind = class.flow_kind, namespace = class.namespace, run_id = fields.run_id or '' }
+    run_feed.ended(c, flow_id, flow, 'success')
   end
   if waiters ~= run_watch.NOT_AWAITED then run_watch.ended(c, flow_id, 'success', result, waiters) end
 end
