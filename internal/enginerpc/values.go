@@ -46,7 +46,10 @@ const valuesAtATime = 16
 const missingTries = 3
 
 // sentValue is a value that is written before the call that names it.
-type sentValue struct{ key, bytes string }
+type sentValue struct {
+	key, bytes string
+	arg        int // the argument that names it
+}
 
 // isNamed reports whether bytes begin like a text in the place of a value.
 func isNamed(b []byte) bool {
@@ -64,7 +67,7 @@ func (w *wire) value(b []byte) {
 		return
 	}
 	place := w.tag + ":sent:" + valueName()
-	w.sent = append(w.sent, sentValue{w.keys.prefix + ":ffx:" + place, rueidis.BinaryString(b)})
+	w.sent = append(w.sent, sentValue{w.keys.prefix + ":ffx:" + place, rueidis.BinaryString(b), len(w.args)})
 	w.text(sentMark + place + " " + strconv.Itoa(len(b)))
 }
 
@@ -83,17 +86,41 @@ func (w *wire) commands(list commands, b func() rueidis.Builder) commands {
 	return append(list, w.command(b()))
 }
 
-// once sends a call one time, with its values. It sends it again if the server no longer had them.
+// putInline makes the values of a call arguments. It reports whether it did: not a value that begins like a name.
+func (w *wire) putInline() bool {
+	for _, v := range w.sent {
+		if isNamed([]byte(v.bytes[:min(len(v.bytes), markBytes)])) {
+			return false
+		}
+	}
+	for _, v := range w.sent {
+		w.args[v.arg] = v.bytes
+	}
+	w.sent = nil
+	return true
+}
+
+// once sends a call one time, with its values. It sends it again if the server no longer had them. A full server does
+// not take the values by themselves, but a call that ends an execution: then they go in the call.
 func (conn *Conn) once(ctx context.Context, w *wire) (message, error) {
 	if len(w.sent) == 0 {
 		return conn.client.Do(ctx, w.command(conn.client.B())).ToMessage()
 	}
 	for tries := 1; ; tries++ {
 		m, err := answerOf(conn.client.DoMulti(ctx, w.commands(nil, conn.client.B)...))
+		if isFull(err) && w.putInline() {
+			return conn.client.Do(ctx, w.command(conn.client.B())).ToMessage()
+		}
 		if err != nil || tries == missingTries || !refusesMissing(m) {
 			return m, err
 		}
 	}
+}
+
+// isFull reports whether a server has refused to write a value because its memory is full.
+func isFull(err error) bool {
+	refusal, ok := rueidis.IsRedisErr(err)
+	return ok && strings.HasPrefix(refusal.Error(), full[0])
 }
 
 // answerOf returns the answer of a call that follows its values. If they are missing because they could not be
