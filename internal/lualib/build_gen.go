@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "417-4e587c0d2049534e"
+const build = "418-c97193358bd857f2"

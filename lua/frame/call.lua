@@ -215,7 +215,10 @@ end
 
 function call.finish(answer)
   call.on_finish()
-  if event_log.state.is_used then event_log.write() end
+  if event_log.state.is_used then
+    event_log.write()
+    if call.held.rows then call.on_finish() end -- shortening a log has loaded its run
+  end
   is_open = false
   return answer
 end

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/describe"
@@ -67,6 +68,29 @@ func logAll(t *testing.T, run *runtime.Run[int]) {
 
 func textOf(e enginerpc.FlowEvent) string {
 	return strings.Join([]string{e.Event, e.Node, e.Attempt, e.Detail}, "|")
+}
+
+// A call that shortens a log leaves nothing of the run in the interpreter, which the next call would take for stored.
+func TestShortenedLog_LeavesNoRun(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		run, err := runtime.Start(ctx, b.Client, fixture.Gated(t, nil, 1), 1)
+		require.NoError(t, err)
+		logAll(t, run)
+		fillLog(t, b, run, 21_000, "1\nflow_paused   ")
+		core := engine.ConnOf(b.Engine.Internal())
+		p, err := core.FlowPartition(run.FlowID())
+		require.NoError(t, err)
+		_, err = core.PauseFlow(ctx, enginerpc.PauseFlowCall{Partition: p, FlowID: run.FlowID()})
+		require.NoError(t, err)
+		require.Less(t, len(logEntries(t, b, run)), 21_000)
+		client := core.Client()
+		require.NoError(t, client.Do(ctx, client.B().Del().Key(core.Keys().FlowNodes(p, run.FlowID())).Build()).Error())
+		_, err = core.FindNode(ctx, enginerpc.FindNodeCall{Partition: p, FlowID: run.FlowID(), Node: "first"})
+		require.ErrorIs(t, err, enginecore.ErrFlowNotFound)
+		b.Wipe(t)
+	})
 }
 
 // A log that is read by pages of any size, or from any of its events on, has the same events in the same order, though
