@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "418-c97193358bd857f2"
+const build = "421-4bd194fd8411691a"

@@ -210,3 +210,27 @@ func (w *oneWay) start(def *flow.Definition[order, order], text string, n, slots
 	require.Empty(w.t, reply.Outcomes)
 	return reply.Executions
 }
+
+// A repeated start leases runs that it has created before. Their leases are in the index by which they expire.
+func TestRepeatedStart_IndexesItsLeases(t *testing.T) {
+	t.Parallel()
+	w := newWay(t)
+	f := flow.New[order, order]("repeated")
+	flow.Return(f, flow.Node(f, "n1", activity.New("one", func(_ context.Context, in order) (order, error) { return in, nil }), f.Input()))
+	def := fixture.Build(t, f)
+	plan, err := fixture.NewPlan(w.client, def, order{Tenant: "0"}, "run")
+	require.NoError(t, err)
+	_, err = fixture.SubmitAlone(w.ctx, w.client, plan)
+	require.NoError(t, err)
+	call := submit.UsualCall(submit.StartKeyOf(plan), []*submit.RunPlan{plan})
+	call.ClaimRequest = claimOf(t.Name(), 1, 2)
+	reply, err := w.session.Core.Start(w.ctx, call)
+	require.NoError(t, err)
+	require.Equal(t, "0", reply.Outcomes)
+	require.Len(t, reply.Executions, 1)
+	client := w.session.Core.Client()
+	index := w.session.Core.Keys().IndexLeaseExpiry(plan.Partition)
+	leased, err := client.Do(w.ctx, client.B().Zrange().Key(index).Min("0").Max("-1").Build()).AsStrSlice()
+	require.NoError(t, err)
+	require.Equal(t, []string{string(reply.Executions[0].ExecutionID)}, leased)
+}

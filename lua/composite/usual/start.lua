@@ -141,7 +141,7 @@ local function claim_others(c, s, request, existed)
   local x = s.x
   if existed or request.repeated then
     request.repeated = true
-    return claiming.claim(c, request)
+    return claiming.claim(c, request, x)
   end
   if s.entered > 0 then request.drained = nil end
   if #x.leased < x.room and (s.entered > 0 or x.urgent or not x.looked) then claiming.fill(c, request, x) else turn.write(x) end

@@ -7,21 +7,22 @@ turn.MANY = 1 / 0
 -- The packed time of the last call, and the rest of rows that end at that time.
 local last_now, packed_now, packed_end
 
--- The data, which the interpreter keeps from call to call, since making such a table takes longer than most of the work in it. The
--- data of a partition are kept with its place (see call.open).
-local x = {
+-- The data are kept from call to call, since making such a table takes longer than most of the work in it. The data of a partition
+-- are kept with its place (see call.open).
+local kept = {
   c = nil, request = nil, leased = nil, logged_instance = nil, kinds = nil, lane = nil, room = 0, budget = 0, now = nil, ended = nil, expires = 0,
   ending = 0, partitions = { nil, nil }, count = 0, is_mixed = false, waiting = 0, looked = false, urgent = nil, heads = nil, fair = nil,
-  fed = nil, over = nil, alone = nil, expires_packed = nil, expires_text = nil, base = nil, last = nil, completion = 0, nil, nil, nil, nil,
+  fed = nil, over = nil, alone = nil, expires_packed = nil, expires_text = nil, base = nil, last = nil, completion = 0, serial = 0,
+  nil, nil, nil, nil,
 }
 
--- Begins the data of a call; a call does so once. `request`: the request of the worker, see claim_request. The result also is the
--- list of a handoff (see handoff.lua), so that general functions lease to the same worker. `heads` are the first executions of the lane
+-- Begins the data of a call, which has written those that it began before. `request`: the request of the worker, see claim_request. The
+-- result also is the list of a handoff (see handoff.lua), so that general functions lease to the same worker. `heads` are the first executions of the lane
 -- with their scores, once the call has read them, `waiting` how many that is if it is all of them, and `urgent` the score of the
 -- first. `ending` is the number of completions in the call, `completion` the place of the present one, and `count` the number of
 -- its partitions.
 function turn.new(c, request)
-  local now = c.now
+  local x, now = kept, c.now
   if now ~= last_now then
     last_now, packed_now = now, row_bytes.time(now)
     packed_end, x.over = row_bytes.ended(packed_now), nil
@@ -30,29 +31,30 @@ function turn.new(c, request)
   x.kinds, x.lane, x.room, x.budget = request.kinds, request.lane, request.count, c.budget
   x.now, x.ended, x.expires, x.ending, x.count = packed_now, packed_end, now + request.ttl, 0, 0
   x.is_mixed, x.waiting, x.looked, x.urgent, x.heads, x.fair, x.fed, x.alone = false, turn.MANY, false, nil, nil, nil, nil, nil
-  x.expires_packed, x.base, x.last, x.completion = nil, nil, nil, 0
+  x.expires_packed, x.base, x.last, x.completion, x.serial = nil, nil, nil, 0, x.serial + 1
   for i = #x, 1, -1 do x[i] = nil end
   return x
 end
 
 local function new_place(at)
   local here = {
-    c = nil, at = at, tag = at.tag, tag_bytes = #at.tag, flow_keys = at.prefix .. ':flow:', in_doubt = false,
+    serial = 0, c = nil, at = at, tag = at.tag, tag_bytes = #at.tag, flow_keys = at.prefix .. ':flow:', in_doubt = false,
     leases_key = key.index_lease_expiry({ at = at }), left = { nil, nil, nil, nil }, left_count = 0,
-    entered = { nil, nil, nil, nil }, entered_count = 0, lane = nil, counts = nil, leased = nil, flows = nil, ends = {}, due = { nil, nil, nil, nil }, due_count = 0,
+    entered = { nil, nil, nil, nil }, entered_count = 0, lane = nil, counts = nil, leased = nil, flows = nil, ends = {},
+    due = { nil, nil, nil, nil }, due_count = 0,
   }
   at.turn = here
   return here
 end
 
 -- Returns the entry of the partition of an execution, which is often the one of the last execution.
-function turn.enter(_, execution_id)
+function turn.enter(x, execution_id)
   local here = x.last
   if here and string.sub(execution_id, 1, here.tag_bytes) == here.tag then return here end
   local c = call.at(x.c, execution_id)
   here = c.at.turn or new_place(c.at)
-  if here.c ~= c then
-    here.c, here.in_doubt, here.left_count, here.entered_count, here.due_count = c, call.in_doubt(c), 0, 0, 0
+  if here.serial ~= x.serial then
+    here.serial, here.c, here.in_doubt, here.left_count, here.entered_count, here.due_count = x.serial, c, call.in_doubt(c), 0, 0, 0
     here.lane, here.leased, here.flows = nil, nil, nil
     if next(here.ends) then here.ends = {} end
     x.count = x.count + 1
@@ -160,7 +162,7 @@ local function write_ends(here)
 end
 
 -- Writes the changes of the index of leases, and the ends of runs with one node.
-function turn.write(_)
+function turn.write(x)
   for i = 1, x.count do
     local here = x.partitions[i]
     if here.left_count > 0 then
