@@ -135,6 +135,7 @@ func features() []feature {
 		{contractcheck.Maps, refused, "executions have no child runs", ""},
 		{contractcheck.SubFlows, refused, "executions have no child runs", ""},
 		{contractcheck.Conditions, refused, "edges have no cases", ""},
+		{contractcheck.OrElse, refused, "its edges know why a node was skipped", ""},
 		{contractcheck.Finally, refused, "nothing of a flow starts after its end", ""},
 		{contractcheck.AnyFailure, refused, "no policy of edge groups waits for all and needs one", ""},
 		{contractcheck.Loops, refused, "executions have no child runs", ""},

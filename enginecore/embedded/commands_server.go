@@ -262,7 +262,7 @@ func cmdInfo(c *call) resp.Reply {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\r\n", args...) }
 	if want("server") {
-		line("# Server\r\nredis_version:%s\r\nredis_mode:standalone\r\nprocess_id:%d\r\nrun_id:%s\r\nuptime_in_seconds:%d\r\nserver_time_usec:%d\r\n",
+		line("# Server\r\nredis_version:%s\r\nredis_mode:standalone\r\nflowfabric_embedded:1\r\nprocess_id:%d\r\nrun_id:%s\r\nuptime_in_seconds:%d\r\nserver_time_usec:%d\r\n",
 			serverVersion, os.Getpid(), e.runID, int64(time.Since(e.started).Seconds()), c.NowUs)
 	}
 	if want("clients") {

@@ -175,6 +175,34 @@ func TestServe(t *testing.T) {
 	require.ErrorIs(t, e.Serve(context.Background(), l), ErrClosed)
 }
 
+// A page in a browser can send a request to the port; none of its lines runs as a command.
+func TestServeRefusesHTTP(t *testing.T) {
+	t.Parallel()
+	e := open(t, Options{})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	go func() { _ = e.Serve(t.Context(), l) }()
+	for _, request := range []string{
+		"POST / HTTP/1.1\r\n\r\nSET stolen 1\r\n", "GET /?SET HTTP/1.1\r\nSET stolen 1\r\n", "Host: x\r\nSET stolen 1\r\n",
+		"options * HTTP/1.1\r\nSET stolen 1\r\n",
+	} {
+		c := connectTCP(t, l.Addr().String())
+		_, err = c.conn.Write([]byte(request))
+		require.NoError(t, err)
+		v, err := c.read()
+		require.NoError(t, err)
+		require.Contains(t, v.text, "speaks no HTTP", request)
+		_, err = c.read()
+		require.Error(t, err, request)
+	}
+	c := connectTCP(t, l.Addr().String())
+	_, err = c.conn.Write([]byte("GET stolen\r\n"))
+	require.NoError(t, err)
+	v, err := c.read()
+	require.NoError(t, err)
+	require.True(t, v.null)
+}
+
 func TestClose(t *testing.T) {
 	e := open(t, Options{Library: lib("f", "return 1")})
 	c := connect(t, e)

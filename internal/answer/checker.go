@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/flowfabric/flowfabric-go/internal/decision"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/valueschema"
@@ -54,22 +55,22 @@ func (c *Checker) SignalNode(
 // SendSignal is Signal for a call that carries a signal. send makes the call, and returns the schema against which the
 // engine wants the payload to be held, if it does. schema is the one that the caller expects, if it knows one.
 func (c *Checker) SendSignal(s *enginerpc.OutgoingSignal, schema string, send func() (schema string, err error)) error {
-	return c.send("payload of signal "+s.SignalName, s.Payload, schema, func(checked string) (string, error) {
+	return c.send("payload of signal "+s.SignalName, s.SignalName, s.Payload, schema, func(checked string) (string, error) {
 		s.Checked = checked
 		return send()
 	})
 }
 
-// send sends an answer, and again whenever the engine wants it to be held against another schema. checked is the name
-// of the schema that the payload satisfies.
+// send sends an answer, and again whenever the engine wants it to be held against another schema. signal is empty for
+// an answer that is not a signal; checked is the name of the schema that the payload satisfies.
 func (c *Checker) send(
-	subject string, payload []byte, schema string, send func(checked string) (schema string, err error),
+	subject, signal string, payload []byte, schema string, send func(checked string) (schema string, err error),
 ) error {
 	checked := ""
 	for range tries {
 		var err error
 		if schema != "" {
-			if checked, err = c.check(subject, schema, payload); err != nil {
+			if checked, err = c.check(subject, signal, schema, payload); err != nil {
 				return err
 			}
 		}
@@ -80,8 +81,8 @@ func (c *Checker) send(
 	return errSchemaChanges
 }
 
-// check holds a payload against a schema, and returns the name of the schema.
-func (c *Checker) check(subject, text string, payload []byte) (name string, err error) {
+// check holds a payload against a schema, and against the decision of its signal. It returns the name of the schema.
+func (c *Checker) check(subject, signal, text string, payload []byte) (name string, err error) {
 	sum := sha1.Sum([]byte(text))
 	name = hex.EncodeToString(sum[:])
 	schema, err := c.schema(name, text)
@@ -92,6 +93,12 @@ func (c *Checker) check(subject, text string, payload []byte) (name string, err 
 		payload = []byte("null")
 	}
 	if err := schema.Check(subject, payload); err != nil {
+		return "", fmt.Errorf("%w: %w", engine.ErrInvalid, err)
+	}
+	if signal == "" {
+		return name, nil
+	}
+	if err := decision.Check(subject, signal, []byte(text), payload); err != nil {
 		return "", fmt.Errorf("%w: %w", engine.ErrInvalid, err)
 	}
 	return name, nil

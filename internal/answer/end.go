@@ -51,7 +51,7 @@ func (c *Checker) End(ctx context.Context, s *engine.Session, r engine.Run, w fa
 func (c *Checker) endWait(
 	ctx context.Context, store engine.Backend, call enginerpc.EndWaitCall,
 ) (reply enginerpc.EndWaitReply, err error) {
-	err = c.send("payload", call.Result, "", func(checked string) (string, error) {
+	err = c.send("payload", "", call.Result, "", func(checked string) (string, error) {
 		call.Checked = checked
 		reply, err = store.EndWait(ctx, call)
 		return reply.AnswerSchema, err

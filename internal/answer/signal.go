@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -113,7 +114,11 @@ func (c *Checker) SendToToken(
 	case err != nil:
 		return fabrictype.SignalResult{}, fmt.Errorf("signal %q: %w", signal.Name, signalFault(err))
 	}
-	return resultOf(reply, outgoing.SignalID), nil
+	result, err := resultOf(reply, &outgoing)
+	if err != nil {
+		return fabrictype.SignalResult{}, fmt.Errorf("signal %q: %w", signal.Name, err)
+	}
+	return result, nil
 }
 
 // SendToNode delivers a signal to a wait of a run by the names of its node and of its step, which is empty for a
@@ -138,7 +143,8 @@ func (c *Checker) SendToNode(
 	}
 	return resultOf(enginerpc.SignalReply{
 		Outcome: reply.Outcome, SignalID: reply.SignalID, FirstOutcome: reply.FirstOutcome, Matched: reply.Matched,
-	}, outgoing.SignalID), nil
+		Uncounted: reply.Uncounted, Counting: reply.Counting,
+	}, &outgoing)
 }
 
 // StartOrSignal submits a plan with a signal to a wait of its run: if the run exists, the engine delivers the signal to
@@ -173,10 +179,11 @@ func (c *Checker) StartOrSignal(
 		return false, fabrictype.SignalResult{}, err
 	}
 	sent := plan.Sent
-	return existed, resultOf(enginerpc.SignalReply{
+	result, err = resultOf(enginerpc.SignalReply{
 		Outcome: sent.Outcome, SignalID: enginecore.SignalID(sent.SignalID), FirstOutcome: sent.FirstOutcome,
-		Matched: sent.Matched,
-	}, outgoing.SignalID), nil
+		Matched: sent.Matched, Uncounted: sent.Uncounted, Counting: sent.Counting,
+	}, &outgoing)
+	return existed, result, err
 }
 
 // submitted returns a signal as the submission of a run carries it.
@@ -206,16 +213,40 @@ func signalFault(err error) error {
 	return err
 }
 
-// resultOf reads the answer to a signal. A duplicate of itself is the signal's own repeat after a lost reply.
-func resultOf(reply enginerpc.SignalReply, id enginecore.SignalID) fabrictype.SignalResult {
+// resultOf reads the answer to a signal. A duplicate of itself is the signal's own repeat after a lost reply. The error
+// wraps [engine.ErrSignalDoesNotCount] for a signal that an open wait does not count.
+func resultOf(reply enginerpc.SignalReply, s *enginerpc.OutgoingSignal) (fabrictype.SignalResult, error) {
+	if err := Uncounted(reply.Uncounted, reply.Counting, s); err != nil {
+		return fabrictype.SignalResult{}, err
+	}
 	d := fabrictype.SignalResult{
 		Outcome: fabrictype.SignalOutcome(reply.Outcome), SignalID: string(reply.SignalID),
 		First: fabrictype.SignalOutcome(reply.FirstOutcome), Counts: reply.Matched,
 	}
-	if d.Outcome == fabrictype.SignalDuplicate && reply.SignalID == id && d.First != "" {
+	if d.Outcome == fabrictype.SignalDuplicate && reply.SignalID == s.SignalID && d.First != "" {
 		d.Outcome, d.First = d.First, ""
 	}
-	return d
+	return d, nil
+}
+
+// Uncounted returns the error of a signal that does not count, by the engine's reply: why, and the names that count. It
+// is nil without a reason.
+func Uncounted(reason string, counting []string, s *enginerpc.OutgoingSignal) error {
+	names := "any name counts"
+	if len(counting) > 0 {
+		names = "the names that count: " + strings.Join(counting, ", ")
+	}
+	switch reason {
+	case "":
+		return nil
+	case "name":
+		reason = "the wait takes no signal of that name"
+	case "source":
+		reason = fmt.Sprintf("%q has answered before, and the wait needs different people", s.SourceIdentity)
+	default:
+		reason = "the wait has enough signals of that name"
+	}
+	return fmt.Errorf("%w: %s; %s", engine.ErrSignalDoesNotCount, reason, names)
 }
 
 // Audited sends a signal of an actor to a wait, with an entry in the audit log.

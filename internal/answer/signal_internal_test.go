@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
@@ -13,6 +14,12 @@ import (
 func TestSignalResult_OwnRepeatIsNotADuplicate(t *testing.T) {
 	t.Parallel()
 	reply := enginerpc.SignalReply{Outcome: "duplicate", SignalID: "mine", FirstOutcome: "resumed", Matched: true}
-	require.Equal(t, fabrictype.SignalResult{Outcome: fabrictype.SignalResumed, SignalID: "mine", Counts: true}, resultOf(reply, "mine"))
-	require.Equal(t, fabrictype.SignalResult{Outcome: fabrictype.SignalDuplicate, SignalID: "mine", First: fabrictype.SignalResumed, Counts: true}, resultOf(reply, "other"))
+	for sent, want := range map[enginecore.SignalID]fabrictype.SignalResult{
+		"mine":  {Outcome: fabrictype.SignalResumed, SignalID: "mine", Counts: true},
+		"other": {Outcome: fabrictype.SignalDuplicate, SignalID: "mine", First: fabrictype.SignalResumed, Counts: true},
+	} {
+		got, err := resultOf(reply, &enginerpc.OutgoingSignal{SignalID: sent})
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
 }

@@ -81,6 +81,8 @@ func refusedConstruct(n *flowgraph.Node) string {
 		return Finally
 	case n.Join.Policy == flowgraph.JoinAnyFailure:
 		return AnyFailure
+	case n.Input.HasOrElse():
+		return OrElse
 	case n.ScheduleToStart > 0:
 		return StartTimeouts
 	}

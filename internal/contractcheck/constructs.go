@@ -18,6 +18,7 @@ const (
 	Conditions    = "conditions (flow.When, flow.Switch)"
 	Finally       = "nodes that run however a run ends (flow.Finally)"
 	AnyFailure    = "compensation of several nodes (flow.OnAnyFailure)"
+	OrElse        = "constants in place of skipped results (flow.OrElse)"
 	Timers        = "timers (flow.Sleep, flow.Until, activity.Sleep)"
 	Budgets       = "budgets of flows (flow.Budget)"
 )

@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/decision"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/recordstate"
@@ -110,5 +111,11 @@ func (w *Wait) Apply(s *enginerpc.Signal) error {
 	if err != nil {
 		return fmt.Errorf("the wait's answer schema: %w", err)
 	}
-	return schema.Check(subject, payload)
+	if err := schema.Check(subject, payload); err != nil {
+		return err
+	}
+	if err := decision.Check(subject, s.SignalName, []byte(w.schema), payload); err != nil {
+		return err
+	}
+	return nil
 }

@@ -33,7 +33,7 @@ func Lock(dir string) (io.Closer, error) {
 	for _, part := range []struct {
 		path  string
 		flags int
-	}{{dir, os.O_RDONLY}, {filepath.Join(dir, "LOCK"), os.O_CREATE | os.O_RDWR}} {
+	}{{dir, os.O_RDONLY}, {filepath.Join(dir, lockFile), os.O_CREATE | os.O_RDWR}} {
 		f, err := os.OpenFile(part.path, part.flags, 0o600)
 		if err != nil {
 			_ = lock.Close()
@@ -45,7 +45,7 @@ func Lock(dir string) (io.Closer, error) {
 		case err == nil:
 		case errors.Is(err, syscall.EWOULDBLOCK):
 			_ = lock.Close()
-			return nil, fmt.Errorf("%w: %s", ErrLocked, dir)
+			return nil, locked(dir, filepath.Join(dir, lockFile))
 		case part.path == dir:
 			// Some network file systems lock files only; the file has to do there.
 		default:
@@ -53,5 +53,6 @@ func Lock(dir string) (io.Closer, error) {
 			return nil, fmt.Errorf("lock %s: %w", dir, err)
 		}
 	}
+	noteHolder(lock[len(lock)-1])
 	return lock, nil
 }

@@ -22,6 +22,7 @@ func TestLockIsReleasedThoughCopiesAreOpen(t *testing.T) {
 	}
 	_, err = Lock(dir)
 	require.ErrorIs(t, err, ErrLocked)
+	require.EqualError(t, err, "directory is in use: "+dir+", by this process")
 	require.NoError(t, lock.Close())
 	lock, err = Lock(dir)
 	require.NoError(t, err)

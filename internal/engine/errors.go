@@ -62,6 +62,8 @@ var (
 	ErrNodeOver = errordetail.NewSentinelOf(ErrOver, "flowfabric.node_over", "node is over")
 	// ErrRunOver is returned by Cancel when the run has ended already.
 	ErrRunOver = errordetail.NewSentinelOf(ErrOver, "flowfabric.run_over", "run is over")
+	// ErrSignalDoesNotCount is returned for a signal that an open wait has recorded, and does not count.
+	ErrSignalDoesNotCount = activity.SentinelError("flowfabric.signal_does_not_count", "the signal does not count")
 	// ErrWaitOver is returned for a wait that has ended.
 	ErrWaitOver = errordetail.NewSentinelOf(ErrOver, "flowfabric.wait_over", "wait is over")
 	// ErrRunFailed matches the *RunError of a run of which a node failed.

@@ -23,6 +23,8 @@ type LocalWorker interface {
 	// Offer reserves up to n slots for executions of a kind in a lane. It returns false without a free slot, or if the
 	// worker does not run such executions. p is the partition of the call that leases them. The caller calls Take once.
 	Offer(lane enginecore.LaneID, kind string, p keyspace.Partition, n int) (Offer, bool)
+	// Serves reports whether the worker runs executions of a kind in a lane.
+	Serves(lane enginecore.LaneID, kind string) bool
 }
 
 // Offer is an offer of slots.
@@ -53,6 +55,13 @@ func (l *LocalWorkers) Add(w LocalWorker) (remove func()) {
 			l.workers = slices.Concat(l.workers[:i], l.workers[i+1:])
 		}
 	}
+}
+
+// Serve reports whether one of the workers runs executions of a kind in a lane.
+func (l *LocalWorkers) Serve(lane enginecore.LaneID, kind string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.workers, func(w LocalWorker) bool { return w.Serves(lane, kind) })
 }
 
 // Offer returns the offer of one of the workers, which take turns.

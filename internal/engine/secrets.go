@@ -14,6 +14,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/errorwords"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
@@ -161,4 +162,39 @@ func (b *keyring) finished(s *WaitpointSecret) {
 	if b.unfinished == s {
 		b.unfinished = nil
 	}
+}
+
+// searchSecretKept is how long a session uses a key without reading it again: another one is there after the data of
+// the engine were lost.
+const searchSecretKept = time.Minute
+
+// searchSecret is the secret of the words of errors, as it was read last.
+type searchSecret struct {
+	mu     sync.Mutex
+	secret errorwords.Key
+	readAt time.Time
+}
+
+// SearchKey returns the key with which programs hash the words of errors of a namespace. It follows from a secret of
+// the deployment, which the engine has, and which the first program that needs it makes.
+func (s *Session) SearchKey(ctx context.Context, namespace keyspace.Namespace) (errorwords.Key, error) {
+	k := &s.search
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.secret != nil && time.Since(k.readAt) < searchSecretKept {
+		return k.secret.For(string(namespace)), nil
+	}
+	if !s.IsWhole() {
+		return nil, errors.New("contract mode has no words of errors")
+	}
+	proposed := make([]byte, 32)
+	_, _ = rand.Read(proposed) // never fails
+	reply, err := s.Core.SearchSecret(ctx, enginerpc.SearchSecretCall{
+		Partition: Directory(), Proposed: proposed,
+	})
+	if err != nil {
+		return nil, err
+	}
+	k.secret, k.readAt = reply.Secret, time.Now()
+	return k.secret.For(string(namespace)), nil
 }

@@ -55,6 +55,7 @@ type Session struct {
 	// Starting counts the calls under way that start runs.
 	Starting  atomic.Int64
 	Secrets   *keyring
+	search    searchSecret
 	Keep      flowgraph.Keep
 	Logger    *slog.Logger
 	Logged    *observe.RepeatLimiter // wrapped by Logger

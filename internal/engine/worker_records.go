@@ -25,6 +25,9 @@ type WorkerAbout struct {
 	Capabilities []string  `json:"capabilities,omitempty"`
 	Slots        int       `json:"slots"`
 	Since        time.Time `json:"since"`
+	// Types has for activities a hash of the input, followed by a hash of the result; see valueschema.Hash. It is empty
+	// for an activity whose types have no JSON.
+	Types map[string]string `json:"types,omitempty"`
 }
 
 // ReadWorkerAbout reads the JSON part of a worker's record, without fields of another form by another version.

@@ -221,6 +221,8 @@ type FailCall struct {
 	Stack string
 	// Details: optional.
 	Details []byte
+	// Words: optional.
+	Words string
 }
 
 // FailReply is the answer to FailCall.
@@ -235,7 +237,8 @@ type FailReply struct {
 // Fail runs ffx3_fail. Ends the attempt with a failure: schedules the next attempt by the stored
 // policy, or fails the execution and skips the nodes that depend on it. In a flow that is over, the
 // execution is cancelled instead. The stack of a function that panicked is logged before its failure.
-// `details` are the errors with names of a failure that is final.
+// `details` are the errors with names of a failure that is final, `words` the keyed hashes of the
+// words of its text, by which searches find the run.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotActive,
@@ -250,7 +253,7 @@ func (FailCall) info() callInfo {
 }
 
 func (c FailCall) encode(w *wire) {
-	w.reserve(1, 12)
+	w.reserve(1, 13)
 	w.partition(c.Partition, keyspace.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
@@ -266,6 +269,7 @@ func (c FailCall) encode(w *wire) {
 	w.int(c.JitterPermille)
 	w.text(c.Stack)
 	w.bytes(c.Details)
+	w.text(c.Words)
 }
 
 func (FailCall) decode(r *fields) (out FailReply) {
@@ -294,6 +298,8 @@ type ReleaseCall struct {
 	LeaseEpoch  enginecore.LeaseEpoch
 	AttemptID   keyspace.AttemptID
 	Reason      string
+	// Delay: optional.
+	Delay time.Duration
 }
 
 // ReleaseReply is the answer to ReleaseCall.
@@ -302,14 +308,14 @@ type ReleaseReply struct {
 	Status Status
 }
 
-// Release runs ffx3_release. Returns an execution unfinished. It is eligible again at once and its
-// attempt is not spent; it continues with the rest of its timeout. In a flow that is over, it is
-// cancelled.
+// Release runs ffx3_release. Returns an execution unfinished. It is eligible again at once, or after
+// `delay`. The attempt does not count, and the execution keeps the rest of its timeout. In a flow that
+// is over, it is cancelled.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotActive,
 // errorcode.FenceRequired, errorcode.PartialFenceTriple, enginecore.ErrLeaseRevoked,
-// errorcode.LeaseExpired, enginecore.ErrStaleLease.
+// errorcode.LeaseExpired, enginecore.ErrStaleLease, errorcode.InvalidInput.
 func (conn *Conn) Release(ctx context.Context, c ReleaseCall) (ReleaseReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -319,7 +325,7 @@ func (ReleaseCall) info() callInfo {
 }
 
 func (c ReleaseCall) encode(w *wire) {
-	w.reserve(1, 5)
+	w.reserve(1, 6)
 	w.partition(c.Partition, keyspace.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
@@ -328,6 +334,7 @@ func (c ReleaseCall) encode(w *wire) {
 	w.optionalInt(int64(c.LeaseEpoch))
 	w.text(string(c.AttemptID))
 	w.text(c.Reason)
+	w.optionalMillis(c.Delay)
 }
 
 func (ReleaseCall) decode(r *fields) (out ReleaseReply) {

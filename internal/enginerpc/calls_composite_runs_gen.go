@@ -962,10 +962,12 @@ type DescribeFlowReply struct {
 	QueuedBehind      string
 	ForkedFrom        string
 	KeptNodes         int64
+	FinallyUntil      string
 }
 
 // DescribeFlow runs ffx3_describe_flow. Returns a flow with its nodes, in pages. Nodes come in no
-// particular order.
+// particular order. `deadline_at` is its own deadline, also while nodes run that run however it ended:
+// `finally_until` is theirs (Unix ms), 0 without one, empty before.
 //
 // It only reads. Error codes: errorcode.InvalidInput, enginecore.ErrFlowNotFound.
 func (conn *Conn) DescribeFlow(ctx context.Context, c DescribeFlowCall) (DescribeFlowReply, error) {
@@ -1080,6 +1082,9 @@ func (DescribeFlowCall) decode(r *fields) (out DescribeFlowReply) {
 		}
 		if r.left() > 0 {
 			out.KeptNodes = intValue[int64](r, "kept_nodes")
+		}
+		if r.left() > 0 {
+			out.FinallyUntil = textValue[string](r, "finally_until")
 		}
 	default:
 		r.unknownStatus()
@@ -1579,7 +1584,18 @@ type ListRunsCall struct {
 	Queued bool
 	// BehindAt: optional.
 	BehindAt int64
+	// Only: optional.
+	Only string
+	// TagNames: optional.
+	TagNames string
+	Terms    []ListRunsTerm
 	Tags     []string
+}
+
+// ListRunsTerm is an element of ListRunsCall.Terms.
+type ListRunsTerm struct {
+	Value string
+	Words string
 }
 
 // ListRunsReply is the answer to ListRunsCall.
@@ -1590,6 +1606,7 @@ type ListRunsReply struct {
 	More   bool
 	NextAt int64
 	NextID enginecore.FlowID
+	Cut    bool
 }
 
 // ListRuns runs ffx3_list_runs. Returns runs in one partition, the newest first, or the oldest first:
@@ -1598,10 +1615,13 @@ type ListRunsReply struct {
 // `after` or later. With the order `closed` both are times of the end, and only runs that are over are
 // returned. Each has its place in the order, `listed_at` (µs); with `behind_at` and `behind_id`,
 // returns those after such a place, and the id of its run, whether or not the run still exists. With
-// `run_key`, returns the runs with this key, with `queued` those that wait in the queue of their key.
-// Checks a bounded number of runs and may return fewer than there are: while `more`, continue after
-// `next_at` and `next_id`. The tags are names and values in turn. Child runs are left out without
-// `children`, and runs of other namespaces with `namespace`.
+// `run_key`, returns the runs with this key, with `queued` those that wait in the queue of their key,
+// with `only` the ones with these ids. Each of the `terms` must be the value of a tag of the run, or
+// have all its words, comma-separated, among the words of the run's failure; the sets of the tags that
+// `tag_names` names are searched for a value. `cut` means that a set of a word that was searched keeps
+// only the newest runs. Checks a bounded number of runs and may return fewer than there are: while
+// `more`, continue after `next_at` and `next_id`. The tags are names and values in turn. Child runs
+// are left out without `children`, and runs of other namespaces with `namespace`.
 //
 // It only reads. Error codes: errorcode.InvalidInput.
 func (conn *Conn) ListRuns(ctx context.Context, c ListRunsCall) (ListRunsReply, error) {
@@ -1613,7 +1633,7 @@ func (ListRunsCall) info() callInfo {
 }
 
 func (c ListRunsCall) encode(w *wire) {
-	w.reserve(1, 14+len(c.Tags))
+	w.reserve(1, 17+2*len(c.Terms)+len(c.Tags))
 	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.FlowName)
@@ -1630,6 +1650,14 @@ func (c ListRunsCall) encode(w *wire) {
 	w.text(c.RunKey)
 	w.bool(c.Queued)
 	w.optionalInt(c.BehindAt)
+	w.text(c.Only)
+	w.text(c.TagNames)
+	w.int(int64(len(c.Terms)))
+	for i := range c.Terms {
+		x := &c.Terms[i]
+		w.text(x.Value)
+		w.text(x.Words)
+	}
 	for _, x := range c.Tags {
 		w.text(x)
 	}
@@ -1648,6 +1676,9 @@ func (ListRunsCall) decode(r *fields) (out ListRunsReply) {
 		}
 		if r.left() > 0 {
 			out.NextID = textValue[enginecore.FlowID](r, "next_id")
+		}
+		if r.left() > 0 {
+			out.Cut = boolValue(r, "cut")
 		}
 	default:
 		r.unknownStatus()
@@ -1818,6 +1849,96 @@ func (CancelNodeCall) decode(r *fields) (out CancelNodeReply) {
 	case r.status == StatusAlreadySatisfied:
 		out.PreviousPhase = textValue[string](r, "previous_phase")
 		out.More = boolValue(r, "more")
+	default:
+		r.unknownStatus()
+	}
+	return out
+}
+
+// SampleTagsCall holds the arguments of Conn.SampleTags.
+type SampleTagsCall struct {
+	// Partition is where the call works; its tag is part of every key.
+	Partition keyspace.Partition
+	Namespace string
+}
+
+// SampleTagsReply is the answer to SampleTagsCall.
+type SampleTagsReply struct {
+	// Status is StatusOK.
+	Status Status
+	Tags   []SampledTag
+}
+
+// SampleTags runs ffx3_sample_tags. Returns the tags of the newest runs of each flow of a namespace in
+// one partition, of at most 64 flows. A flow whose newest runs have no tags is returned once, with an
+// empty name.
+//
+// It only reads.
+func (conn *Conn) SampleTags(ctx context.Context, c SampleTagsCall) (SampleTagsReply, error) {
+	return Do(ctx, conn, c)
+}
+
+func (SampleTagsCall) info() callInfo {
+	return callInfo{name: "ffx3_sample_tags", readOnly: true, repeatable: true, open: true}
+}
+
+func (c SampleTagsCall) encode(w *wire) {
+	w.reserve(1, 1)
+	w.partition(c.Partition, keyspace.FlowFamily)
+	w.key(w.keys.ffxPartition(w.tag))
+	w.text(c.Namespace)
+}
+
+func (SampleTagsCall) decode(r *fields) (out SampleTagsReply) {
+	out.Status = r.status
+	switch {
+	case r.status == StatusOK:
+		out.Tags = list(r, "tags", decodeSampledTag)
+	default:
+		r.unknownStatus()
+	}
+	return out
+}
+
+// SearchSecretCall holds the arguments of Conn.SearchSecret.
+type SearchSecretCall struct {
+	// Partition is where the call works; its tag is part of every key.
+	Partition keyspace.Partition
+	Proposed  []byte
+}
+
+// SearchSecretReply is the answer to SearchSecretCall.
+type SearchSecretReply struct {
+	// Status is StatusOK.
+	Status Status
+	Secret []byte
+}
+
+// SearchSecret runs ffx3_search_secret. Returns the secret of the deployment for the words of errors,
+// which is the proposed one if there is none yet.
+//
+// Sending it again with the same arguments is safe, which the engine does after a lost connection.
+// Error codes: errorcode.InvalidInput.
+func (conn *Conn) SearchSecret(ctx context.Context, c SearchSecretCall) (SearchSecretReply, error) {
+	return Do(ctx, conn, c)
+}
+
+func (SearchSecretCall) info() callInfo {
+	return callInfo{name: "ffx3_search_secret", repeatable: true, open: true}
+}
+
+func (c SearchSecretCall) encode(w *wire) {
+	w.reserve(1, 1)
+	w.partition(c.Partition, keyspace.FlowFamily)
+	w.key(w.keys.ffxPartition(w.tag))
+	w.bytes(c.Proposed)
+}
+
+func (SearchSecretCall) decode(r *fields) (out SearchSecretReply) {
+	out.Status = r.status
+	switch {
+	case r.status == StatusOK:
+		out.Secret = bytesValue(r, "secret")
 	default:
 		r.unknownStatus()
 	}

@@ -311,6 +311,8 @@ type SignalNodeReply struct {
 	FirstOutcome string
 	Matched      bool
 	AnswerSchema string
+	Uncounted    string
+	Counting     []string
 }
 
 // SignalNode runs ffx3_signal_node. Sends a signal to the wait of a node of a run: a waitpoint node,
@@ -351,6 +353,12 @@ func (SignalNodeCall) decode(r *fields) (out SignalNodeReply) {
 		out.Matched = boolValue(r, "matched")
 		if r.left() > 0 {
 			out.AnswerSchema = textValue[string](r, "answer_schema")
+		}
+		if r.left() > 0 {
+			out.Uncounted = textValue[string](r, "uncounted")
+		}
+		if r.left() > 0 {
+			out.Counting = listOf(r, "counting", textValue[string])
 		}
 	default:
 		r.unknownStatus()
@@ -435,6 +443,8 @@ type SignalReply struct {
 	FirstOutcome string
 	Matched      bool
 	AnswerSchema string
+	Uncounted    string
+	Counting     []string
 }
 
 // Signal runs ffx3_signal. Sends a signal to a waitpoint of a managed flow, in one step with all its
@@ -478,6 +488,12 @@ func (SignalCall) decode(r *fields) (out SignalReply) {
 		out.Matched = boolValue(r, "matched")
 		if r.left() > 0 {
 			out.AnswerSchema = textValue[string](r, "answer_schema")
+		}
+		if r.left() > 0 {
+			out.Uncounted = textValue[string](r, "uncounted")
+		}
+		if r.left() > 0 {
+			out.Counting = listOf(r, "counting", textValue[string])
 		}
 	default:
 		r.unknownStatus()

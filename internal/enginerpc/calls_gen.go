@@ -259,6 +259,10 @@ type SentSignal struct {
 	Matched      bool
 	AnswerSchema string
 	Detail       string
+	// Uncounted: optional.
+	Uncounted string
+	// Counting: optional.
+	Counting []string
 }
 
 func decodeSentSignal(r *fields, out *SentSignal) {
@@ -269,6 +273,12 @@ func decodeSentSignal(r *fields, out *SentSignal) {
 	out.Matched = boolValue(r, "matched")
 	out.AnswerSchema = textValue[string](r, "answer_schema")
 	out.Detail = textValue[string](r, "detail")
+	if r.left() > 0 {
+		out.Uncounted = textValue[string](r, "uncounted")
+	}
+	if r.left() > 0 {
+		out.Counting = listOf(r, "counting", textValue[string])
+	}
 }
 
 // ChildRun is an element of replies or calls.
@@ -508,6 +518,8 @@ type ListedWaitpoint struct {
 	About []byte
 	// Timer: optional.
 	Timer bool
+	// Decisive: optional.
+	Decisive []string
 }
 
 func decodeListedWaitpoint(r *fields, out *ListedWaitpoint) {
@@ -535,6 +547,9 @@ func decodeListedWaitpoint(r *fields, out *ListedWaitpoint) {
 	}
 	if r.left() > 0 {
 		out.Timer = boolValue(r, "timer")
+	}
+	if r.left() > 0 {
+		out.Decisive = listOf(r, "decisive", textValue[string])
 	}
 }
 
@@ -900,6 +915,12 @@ type Run struct {
 	Queued bool
 	// ListedAt: optional.
 	ListedAt int64
+	// FailureReason: optional.
+	FailureReason string
+	// FailureCategory: optional.
+	FailureCategory string
+	// RerunAt: optional.
+	RerunAt time.Time
 }
 
 func decodeRun(r *fields, out *Run) {
@@ -951,6 +972,28 @@ func decodeRun(r *fields, out *Run) {
 	if r.left() > 0 {
 		out.ListedAt = intValue[int64](r, "listed_at")
 	}
+	if r.left() > 0 {
+		out.FailureReason = textValue[string](r, "failure_reason")
+	}
+	if r.left() > 0 {
+		out.FailureCategory = textValue[string](r, "failure_category")
+	}
+	if r.left() > 0 {
+		out.RerunAt = timeValue(r, "rerun_at")
+	}
+}
+
+// SampledTag is an element of replies or calls.
+type SampledTag struct {
+	FlowName string
+	Name     string
+	Value    string
+}
+
+func decodeSampledTag(r *fields, out *SampledTag) {
+	out.FlowName = textValue[string](r, "flow_name")
+	out.Name = textValue[string](r, "name")
+	out.Value = textValue[string](r, "value")
 }
 
 // RelayEntry is an element of replies or calls.

@@ -1255,6 +1255,15 @@ func (k Keys) ffxAuditLog(tag string, namespace keyspace.Namespace) string {
 	return k.prefix + ":ffx:" + tag + ":audit_log:" + string(namespace)
 }
 
+// FfxSearchSecret is <prefix>:ffx:{tag}:search_secret.
+func (k Keys) FfxSearchSecret(partition keyspace.Partition) string {
+	return k.ffxSearchSecret(partition.Tag())
+}
+
+func (k Keys) ffxSearchSecret(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":search_secret"
+}
+
 // FfxOpenWaits is <prefix>:ffx:{tag}:open_waits.
 func (k Keys) FfxOpenWaits(partition keyspace.Partition) string {
 	return k.ffxOpenWaits(partition.Tag())

@@ -64,7 +64,7 @@ var functionsByClass = map[replicationClass]string{
 		"ffx3_withdraw_flow ffx3_write_schedule",
 	shouldReplicate: "ffx3_complete ffx3_work ffx3_fail ffx3_release ffx3_suspend ffx3_await_child " +
 		"ffx3_end_stopped ffx3_skip ffx3_continue_as_new ffx3_record_step ffx3_open_waitpoint ffx3_link_child ffx3_ask_child " +
-		"ffx3_put_graph ffx3_use_budget ffx3_count_usage",
+		"ffx3_put_graph ffx3_use_budget ffx3_count_usage ffx3_search_secret",
 	needNotReplicate: "ff_version ffx3_hold_failure_hook ff_claim_execution ff_claim_resumed_execution " +
 		"ff_reclaim_execution " +
 		"ff_issue_claim_grant ff_issue_reclaim_grant ff_renew_lease ff_update_progress " +

@@ -62,6 +62,10 @@ func Parse(raw string) (Target, error) {
 	}
 	switch base {
 	case "redis", "rediss", "valkey", "valkeys":
+	case "http", "https":
+		return Target{}, fmt.Errorf("%w: scheme %q: this is the URL of a server, which the command, package httpclient and "+
+			"workers over HTTP use; a Go program connects to the engine of the server: redis, rediss, valkey or valkeys",
+			errURL, u.Scheme)
 	default:
 		return Target{}, fmt.Errorf("%w: scheme %q: must be embedded, redis, rediss, valkey or valkeys, the last four "+
 			"also with +cluster or +sentinel, or valkey+unix", errURL, u.Scheme)

@@ -97,5 +97,6 @@ func TestAddressInsteadOfURL(t *testing.T) {
 		_, err := Parse(raw)
 		require.ErrorIs(t, err, engine.ErrInvalid, raw)
 		require.NotContains(t, err.Error(), "did you mean", raw)
+		require.Equal(t, strings.HasPrefix(raw, "http:"), strings.Contains(err.Error(), "this is the URL of a server"), raw)
 	}
 }

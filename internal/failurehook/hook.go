@@ -182,7 +182,7 @@ func (h *Hook) catchUp(ctx context.Context, since time.Time) error {
 	} {
 		query.States = append(query.States, recordstate.StoredRunState(state))
 	}
-	search, err := runsearch.New(h.session, index, query, "", runsearch.Batch)
+	search, err := runsearch.New(ctx, h.session, index, query, "", runsearch.Batch)
 	if err != nil {
 		return fmt.Errorf("find runs: %w", err)
 	}

@@ -132,3 +132,42 @@ func placesOf(core *enginerpc.Conn, lanes []string) ([]Lag, []place) {
 	delayed := Lag{Task: "delayed_promotion", Entries: "delays and retries", Partitions: len(partitions)}
 	return append(lags, delayed), places
 }
+
+// DelayedSince returns since when the first delayed execution of a lane has been due, for each lane in which it
+// has been due for longer than late. It reads at most the first lanes, as Read does.
+func DelayedSince(
+	ctx context.Context, core *enginerpc.Conn, lanes []string, late time.Duration,
+) (map[string]time.Time, error) {
+	if len(lanes) == 0 {
+		return nil, nil
+	}
+	now, err := core.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	keys, client := core.Keys(), core.Client()
+	since := make(map[string]time.Time)
+	for _, lane := range lanes[:min(len(lanes), lanesRead)] {
+		for some := range slices.Chunk(core.Partitioning().FlowPartitions(), batchSize) {
+			commands := make(rueidis.Commands, len(some))
+			for i, p := range some {
+				key := keys.LaneDelayed(p, enginecore.LaneID(lane))
+				commands[i] = client.B().Zrange().Key(key).Min("0").Max("0").Withscores().Build()
+			}
+			for _, answer := range client.DoMulti(ctx, commands...) {
+				first, err := answer.AsZScores()
+				if err != nil {
+					return nil, err
+				}
+				if len(first) == 0 {
+					continue
+				}
+				due := time.UnixMilli(int64(first[0].Score))
+				if now.Sub(due) > late && (since[lane].IsZero() || due.Before(since[lane])) {
+					since[lane] = due
+				}
+			}
+		}
+	}
+	return since, nil
+}

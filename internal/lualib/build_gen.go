@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "421-4bd194fd8411691a"
+const build = "433-965e018284203a20"

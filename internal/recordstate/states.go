@@ -4,6 +4,7 @@ package recordstate
 
 import (
 	"cmp"
+	"time"
 
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
@@ -50,6 +51,18 @@ func NodeStates() []fabrictype.NodeState {
 		fabrictype.NodeActive, fabrictype.NodeSuspended, fabrictype.NodeSucceeded, fabrictype.NodeFailed,
 		fabrictype.NodeCancelled, fabrictype.NodeExpired, fabrictype.NodeSkipped,
 	}
+}
+
+// Began returns when a run last began: with its last rerun, else when it was to start, else with its creation. Times
+// that do not apply are zero.
+func Began(created, startsAt, rerunAt time.Time) time.Time {
+	began := created
+	for _, at := range []time.Time{startsAt, rerunAt} {
+		if at.After(began) {
+			began = at
+		}
+	}
+	return began
 }
 
 // storedRunStates are the engine's words for the states of runs, as its lists take them.

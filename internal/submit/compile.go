@@ -195,6 +195,7 @@ func (c *CompiledFlow) withPriority(priority int) *CompiledFlow {
 // Flags of an edge in the lists of a node: its kind, and whether it carries the upstream's result.
 var edgeKinds = map[flowgraph.EdgeKind]byte{
 	flowgraph.SuccessOnly: 0, flowgraph.OnFailureOnly: 1, flowgraph.AnyOutcome: 2,
+	flowgraph.UnlessFailed: 3,
 }
 
 const edgeCarries = 4

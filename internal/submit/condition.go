@@ -81,6 +81,7 @@ type storedWait struct {
 	TimeoutMS int64           `json:"timeout,omitempty"`
 	OnTimeout string          `json:"timeout_behavior"`
 	Collect   bool            `json:"collect,omitempty"`
+	Approval  bool            `json:"approval,omitempty"`
 	About     string          `json:"about,omitempty"`
 	Timer     *storedTimer    `json:"timer,omitempty"`
 }
@@ -98,7 +99,7 @@ func encodeWait(n *flowgraph.Node) ([]byte, error) {
 	return json.Marshal(storedWait{
 		Condition: EncodeCondition(w.Wait),
 		TimeoutMS: w.Timeout.Milliseconds(), OnTimeout: TimeoutBehaviors[w.OnTimeout], Collect: w.Collect,
-		About: string(about),
+		Approval: w.Approval, About: string(about),
 	})
 }
 

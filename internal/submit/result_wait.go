@@ -33,7 +33,7 @@ func (s *Submitter) AwaitResult(
 	if err != nil {
 		return fail(enginerpc.FlowResultReply{}, err)
 	}
-	marked := false
+	marked, checks, logged := false, 0, ""
 	defer func() {
 		s.Completions.Release(w)
 		if marked {
@@ -65,6 +65,9 @@ func (s *Submitter) AwaitResult(
 		if err == nil {
 			again = s.session.LookEvery(recheck)
 		}
+		if checks > 0 && err == nil && s.StillOpen != nil && isDue(checks) {
+			logged = s.StillOpen(ctx, flowName, runID, logged)
+		}
 		timer.Reset(again)
 		select {
 		case end := <-w.Completed:
@@ -74,6 +77,7 @@ func (s *Submitter) AwaitResult(
 				return enginerpc.FlowResultReply{Outcome: end.Outcome, HasResult: true, Result: end.Result}, nil
 			}
 		case <-timer.C:
+			checks++
 		case <-s.session.Core.Outdated():
 			return fail(reply, s.session.Core.OutdatedErr())
 		case <-s.Completions.closed.Done():
@@ -83,6 +87,10 @@ func (s *Submitter) AwaitResult(
 		}
 	}
 }
+
+// isDue reports whether a wait calls StillOpen with its check of this number: after 5, 10, 20 and 40 s, then each
+// minute.
+func isDue(check int) bool { return check&(check-1) == 0 && check < 16 || check%12 == 0 }
 
 // replicatedResult returns the result of a run, and marks it while it is open. If the run is over, it waits until as
 // many replicas as the session requires have that; replicated is false if the primary has changed since the result was

@@ -25,8 +25,11 @@ type Submitter struct {
 	RunIDs      *runIDAllocator
 	Completions *CompletionListener
 	// Starts is nil if the backend stores no graphs.
-	Starts   *starter
-	rechecks timerPool
+	Starts *starter
+	// StillOpen is called by waits for a run that is still open, first after recheck and then less and less often. It
+	// gets and returns the text that it has logged last. Nil: nothing is called. It must be set before the first wait.
+	StillOpen func(ctx context.Context, flow, run, logged string) string
+	rechecks  timerPool
 }
 
 // NewSubmitter returns a submitter, which must be closed before the session. It subscribes to nothing before the first

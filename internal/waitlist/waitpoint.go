@@ -1,13 +1,14 @@
 package waitlist
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
-	"strings"
+	"slices"
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/decision"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/explain"
@@ -31,16 +32,13 @@ func (w *Waitpoint) Explain() fabrictype.Explanation {
 		Need:   w.Needed,
 		Remedy: "answer it in the console, with flowfabric answer, or with Client.Signal and the token of RunRef.Waitpoints",
 	}
-	e.Sentence = "waits for " + cmp.Or(strings.Join(w.Signals, " or "), "a signal")
-	if w.All {
-		e.Sentence = "waits for " + strings.Join(w.Signals, " and ")
-	}
+	e.Sentence = "waits for " + w.needs()
 	if w.Step != "" {
 		e.Sentence += " at " + w.Step
 	}
 	e.Sentence += " since " + explain.Time(w.OpenedAt)
 	if w.Needed > 1 {
-		e.Sentence += fmt.Sprintf(", %d of %d have come", w.Received, w.Needed)
+		e.Sentence += fmt.Sprintf(", has %d of %d", w.Received, w.Needed)
 	}
 	switch {
 	case w.Escalated:
@@ -50,6 +48,20 @@ func (w *Waitpoint) Explain() fabrictype.Explanation {
 		e.Sentence += fmt.Sprintf(", until %s (then: %s)", explain.Time(w.TimeoutAt), w.OnTimeout)
 	}
 	return e
+}
+
+// needs describes the signals that end the wait, in the words of the outline of a flow.
+func (w *Waitpoint) needs() string {
+	if w.State == fabrictype.WaitPending {
+		return "a signal" // the function has not said which
+	}
+	wait := activityspec.Wait{All: w.All, Count: w.Needed, Distinct: w.Distinct, Decisive: w.Decisive}
+	for _, name := range w.Signals {
+		if !slices.Contains(w.Decisive, name) {
+			wait.Signals = append(wait.Signals, name)
+		}
+	}
+	return wait.Needs()
 }
 
 // ExplainSleep returns the end of a node's sleep, in words.
@@ -75,6 +87,7 @@ func readWaitpoint(l enginerpc.ListedWaitpoint) (Waitpoint, error) {
 	if err := w.readAbout(l.About); err != nil {
 		return w, err
 	}
+	w.Decisive, w.Choices = l.Decisive, decision.Choices(l.Signals, w.AnswerSchema)
 	if !l.ActivatedAt.IsZero() {
 		w.OpenedAt = l.ActivatedAt
 	}

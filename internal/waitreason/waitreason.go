@@ -19,6 +19,7 @@ const (
 	Capability   = "capability"
 	WorkerLost   = "worker_lost"
 	LeaseRevoked = "lease_revoked"
+	Undecodable  = "undecodable"
 )
 
 // Something keeps a node from starting.
@@ -49,7 +50,7 @@ const (
 func All() []string {
 	return []string{
 		Upstreams, Join, Settling, ChildRun, Signals, Escalated,
-		Worker, Unserved, Unregistered, Capability, WorkerLost, LeaseRevoked,
+		Worker, Unserved, Unregistered, Capability, WorkerLost, LeaseRevoked, Undecodable,
 		LanePaused, ActivityPaused, RunPaused, Operator, Limit, RateWindow, Budget,
 		Timer, Delay, Start, Retry, KeeperOverdue, Submission, RunOver, Other,
 	}

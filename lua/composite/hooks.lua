@@ -125,4 +125,7 @@ event_log.in_row = row_log.note
 
 tagging.on_changed = run_list.retag
 
+tolerated_failures.on_first = run_list.failed
+tolerated_failures.on_forgotten = run_list.not_failed
+
 function budget.on_given_back(c, budget_id) budget_use.given_back(c, budget_use.keys(c, budget_id)) end

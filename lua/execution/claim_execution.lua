@@ -230,7 +230,7 @@ end
 -- @error    max_retries_exhausted
 -- @writes_on max_retries_exhausted exec.core lease_history claim_grant attempt.record stream.meta lease_current ffx.feed
 --           lease_expiry worker_leases active lane.terminal attempt_timeout execution_deadline flow.core flow.events
---           ffx.reclaimable
+--           ffx.reclaimable ffx.tagged_runs
 function F.ff_reclaim_execution(K, A)
   local ttl, err = number.lease_ttl(A.lease_ttl_ms)
   if err then return err end

@@ -122,8 +122,8 @@ function retry.schedule(c, execution_id, core_key, core, f, reason, category, at
   wake.delayed(c, record.lane(core), core, at)
 end
 
--- Ends the attempt and, with it, the execution. `details`: of the failure.
-function retry.give_up(c, execution_id, core_key, core, f, reason, category, k, details, interrupts)
+-- Ends the attempt and, with it, the execution. `details`: of the failure; `words`: of its text, see tolerated_failures.on_first.
+function retry.give_up(c, execution_id, core_key, core, f, reason, category, k, details, interrupts, words)
   end_failed_attempt(c, execution_id, core, reason, category)
   lease.drop(c, execution_id, core, k and k.worker_leases)
   terminal.released(c, execution_id, core, f, 'failed_terminal')
@@ -135,7 +135,7 @@ function retry.give_up(c, execution_id, core_key, core, f, reason, category, k, 
   if core.managed and is_set(details) then record.append(values, 'failure_details', details) end
   terminal.finish(c, execution_id, core_key, core, {
     outcome = 'failed', attempt_state = 'attempt_terminal', blank = terminal.LEASE_FIELDS, values = values,
-    terminal_key = k and k.terminal, reason = reason, category = category, interrupts = interrupts,
+    terminal_key = k and k.terminal, reason = reason, category = category, interrupts = interrupts, words = words,
   })
 end
 

@@ -146,6 +146,7 @@
 -- @template ffx.run_recount            ffx:{tag}:run_recount
 -- @template ffx.tagged_runs            ffx:{tag}:tagged_runs:{tag_name:escaped}:{tag_value} parsed
 -- @template ffx.audit_log             ffx:{tag}:audit_log:{namespace}
+-- @template ffx.search_secret         ffx:{tag}:search_secret
 -- @template ffx.open_waits             ffx:{tag}:open_waits
 -- @template ffx.closed_flows           ffx:{tag}:closed_flows
 -- @template ffx.reruns                 ffx:{tag}:reruns

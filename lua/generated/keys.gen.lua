@@ -801,6 +801,11 @@ function key.ffx_audit_log(c, namespace)
   return (at.of_ffx_audit_log or keep(at, 'of_ffx_audit_log', at.prefix .. ':ffx:' .. at.tag .. ':audit_log:')) .. namespace
 end
 
+function key.ffx_search_secret(c)
+  local at = c.at
+  return at.ffx_search_secret or keep(at, 'ffx_search_secret', at.prefix .. ':ffx:' .. at.tag .. ':search_secret')
+end
+
 function key.ffx_open_waits(c)
   local at = c.at
   return at.ffx_open_waits or keep(at, 'ffx_open_waits', at.prefix .. ':ffx:' .. at.tag .. ':open_waits')

@@ -1,15 +1,20 @@
 -- Decisions: the results of condition nodes, {"case":"<name>","number":<n>}. An edge of the kind case_<n> from such a node is
 -- satisfied when the node decided for its n-th case. After a decision for another case the edge is not satisfied, and its
--- downstream node is skipped.
+-- downstream node is skipped. An edge of the kind unless_failed is satisfied when its upstream succeeded, or was skipped for such a
+-- reason; the latter has no result.
 
 -- Maximum number of cases of one condition: the number of a case has five bits in the flags of an edge.
 decision.MAX_CASES = 31
 
 -- The numbers of cases by the kinds of edges, and the reverse.
 local NUMBERS, KINDS = {}, {}
+
+-- The kinds whose edges depend on more than the outcome of their upstream: a kind of a case has its number.
+local UNLESS_FAILED = 0
+local OTHERS = { unless_failed = UNLESS_FAILED }
 for n = 1, decision.MAX_CASES do
   KINDS[n] = 'case_' .. n
-  NUMBERS[KINDS[n]] = n
+  NUMBERS[KINDS[n]], OTHERS[KINDS[n]] = n, n
 end
 
 -- The kind of the edges of the n-th case.
@@ -26,12 +31,18 @@ function decision.number_in(text)
   return text and tonumber(string.match(text, '"number":(%d+)}$') or nil) or nil
 end
 
--- Returns the outcome that an edge of a managed flow counts for an ended upstream, as dependency.verdict does. `number_of`
--- returns the number of the decided case, and is called only for edges of cases.
-function decision.verdict_by(kind, outcome, number_of, ...)
-  local wanted = NUMBERS[kind]
-  if not wanted or outcome ~= 'success' then return dependency.verdict(kind, outcome) end
-  return number_of(...) == wanted and 'success' or 'skipped'
+-- Returns the outcome that an edge of a managed flow counts for an ended upstream, as dependency.verdict does. `facts` are two
+-- functions: number_of returns the number of the decided case, and is called only for edges of cases; reason_of returns the reason
+-- of a skip, nil for one in consequence of a failure, and is called only for edges of the kind unless_failed.
+function decision.verdict_by(kind, outcome, facts, ...)
+  local wanted = OTHERS[kind]
+  if not wanted then return dependency.verdict(kind, outcome) end
+  if wanted == UNLESS_FAILED then
+    return outcome == 'skipped' and facts.reason_of(...) and 'success' or dependency.verdict(kind, outcome)
+  elseif outcome ~= 'success' then
+    return dependency.verdict(kind, outcome)
+  end
+  return facts.number_of(...) == wanted and 'success' or 'skipped'
 end
 
 -- Returns the result of an execution, which the current call may contain.
@@ -41,9 +52,17 @@ end
 
 local function number_of(c, upstream_id) return decision.number_in(result_of(c, upstream_id)) end
 
+-- Returns the reason of a skipped execution, nil for one that was skipped in consequence of a failure.
+local function reason_of(c, upstream_id)
+  local reason = record.value(key.exec_core(c, upstream_id), 'failure_reason')
+  return is_set(reason) and reason or nil
+end
+
+local OF_ID = { number_of = number_of, reason_of = reason_of }
+
 -- Does the same for an upstream that is given by its id.
 function decision.verdict(c, kind, outcome, upstream_id)
-  return decision.verdict_by(kind, outcome, number_of, c, upstream_id)
+  return decision.verdict_by(kind, outcome, OF_ID, c, upstream_id)
 end
 
 -- Returns the number of the case that an ended node decided for, and keeps it for all edges of the node. `item` is the node's
@@ -57,8 +76,13 @@ local function number_of_item(c, item)
   return known
 end
 
+local OF_ITEM = {
+  number_of = number_of_item,
+  reason_of = function(c, item) return item.reason or reason_of(c, item.execution_id) end,
+}
+
 -- Does the same for an item of a wave.
-function decision.verdict_of_item(c, kind, item) return decision.verdict_by(kind, item.outcome, number_of_item, c, item) end
+function decision.verdict_of_item(c, kind, item) return decision.verdict_by(kind, item.outcome, OF_ITEM, c, item) end
 
 -- Returns the name of a node; the id of an execution that does not belong to a graph.
 local function node_name(c, execution_id)

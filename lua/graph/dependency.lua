@@ -135,14 +135,15 @@ function dependency.inject(k, child)
 end
 
 -- Outcomes of an upstream that satisfy an edge, by the edge's kind; any other kind is success_only. Only managed flows have edges
--- of other kinds.
+-- of other kinds. A skip for a condition also satisfies the kind unless_failed: see decision.verdict_by.
 dependency.SATISFYING = {
   on_failure = { failed = true, expired = true, cancelled = true },
   always = { success = true, failed = true, expired = true, cancelled = true, skipped = true },
+  unless_failed = { success = true },
 }
 
 -- Returns the outcome that an edge of a managed flow counts for an upstream's outcome: success when it satisfies the edge.
--- decision.verdict decides for the edges of a condition's cases.
+-- decision.verdict decides for the edges of a condition's cases, and for edges of the kind unless_failed.
 function dependency.verdict(kind, outcome)
   local satisfying = dependency.SATISFYING[kind]
   if not satisfying then return outcome end

@@ -104,7 +104,7 @@ function graph.node_ended(c, execution_id, core, t)
     if not (t.tolerated and tolerated) then flow_record.note_judged(flow_key) end
     -- A node that the deadline of the flow ended did not fail by itself.
     if not tolerated and (t.outcome == 'failed' or t.outcome == 'expired' and t.reason ~= 'flow_deadline') then
-      tolerated_failures.note_first(flow_key, core, t)
+      tolerated_failures.note_first(c, flow_id, flow_key, core, t)
       fatal = flow.fail_fast and not flow_record.is_over(flow)
     end
   end
@@ -137,7 +137,7 @@ function graph.node_reopened(c, execution_id, core, outcome)
   end
   if flow.joins then tolerated_failures.untolerate(c, flow_key, execution_id) end
   if flow.failed_node == (core.node or execution_id) then
-    record.clear(flow_key, 'failed_node', 'failure_reason', 'failure_category')
+    tolerated_failures.forget_first(c, flow_id, flow_key)
   end
   if not flow.closed_at then
     if finally.is_over(flow, key.exec_core(c, execution_id)) then
@@ -161,7 +161,7 @@ function graph.reopen_flow(c, flow_id, flow_key, flow)
   record.set(flow_key, 'public_flow_state', 'open', 'last_mutation_at', c.now_text)
   flow_record.forget(c)
   record.clear(flow_key, unpack(ENDING))
-  if flow.outcome == 'expired' then record.clear(flow_key, unpack(EXPIRY)) end
+  if flow.outcome == 'expired' then tolerated_failures.forget_first(c, flow_id, flow_key, EXPIRY) end
   call.leave(c, 'ZREM', key.ffx_purge_due(c), flow_id)
   -- A flow closes with the last of its members, while other members that have long ended may still be listed to be ended.
   redis.call('UNLINK', key.flow_pending_cancels(c, flow_id))
@@ -222,7 +222,7 @@ function graph.close(c, flow_id, flow_key)
   if state ~= 'completed' and not flow_record.is_over(flow) then
     state, outcome = judge(flow)
     if outcome == 'success' and flow.failed_node then
-      record.clear(flow_key, 'failed_node', 'failure_reason', 'failure_category')
+      tolerated_failures.forget_first(c, flow_id, flow_key)
     end
   end
   outcome = outcome or 'cancelled'

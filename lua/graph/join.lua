@@ -94,7 +94,7 @@ local function tell_child(c, k, g, e, child)
   end
   if child.terminal_outcome ~= 'none' then return nil end
   if child.managed and has_failed(g) then tolerated_failures.note_impossible(c, e) end
-  k.reason = e.reason
+  k.reason = is_by_condition(g) and e.reason or nil
   if child.row then child = record.read(k.core, dependency.CHILD_FIELDS) end
   dependency.skip(c, e.child_id, k, child)
   return 'child_skipped'

@@ -44,6 +44,7 @@ function tolerated_failures.tolerate(c, flow_key, execution_id, core, t)
   end
   record.add(flow_key, counter, 1)
   record.set(key.exec_core(c, execution_id), 'absorbed', counter)
+  if is_set(t.words) then record.set(key.exec_core(c, execution_id), 'failure_words', t.words) end
   return not flow[2]
 end
 
@@ -52,21 +53,22 @@ function tolerated_failures.untolerate(c, flow_key, execution_id)
   local core_key = key.exec_core(c, execution_id)
   local counter = record.value(core_key, 'absorbed')
   if not counter then return end
-  record.clear(core_key, 'absorbed')
+  record.clear(core_key, 'absorbed', 'failure_words')
   if record.add(flow_key, counter, -1) <= 0 then record.clear(flow_key, counter) end
   if record.value(flow_key, 'absorbed_node') == execution_id then record.clear(flow_key, 'absorbed_node') end
 end
 
-local FAILURE_FIELDS = { 'execution_id', 'node', 'terminal_outcome', 'failure_reason', 'failure_category' }
+local FAILURE_FIELDS = { 'execution_id', 'node', 'terminal_outcome', 'failure_reason', 'failure_category', 'failure_words' }
 
 -- Records in the flow the failure of an upstream. Reports whether the upstream had failed.
-local function note_failure_of(c, flow_key, upstream_id)
+local function note_failure_of(c, flow_id, flow_key, upstream_id)
   local upstream = record.read(key.exec_core(c, upstream_id), FAILURE_FIELDS)
   if not upstream or (upstream.terminal_outcome ~= 'failed' and upstream.terminal_outcome ~= 'expired') then
     return false
   end
-  tolerated_failures.note_first(flow_key, upstream, {
+  tolerated_failures.note_first(c, flow_id, flow_key, upstream, {
     outcome = upstream.terminal_outcome, reason = upstream.failure_reason, category = upstream.failure_category,
+    words = upstream.failure_words,
   })
   return true
 end
@@ -77,11 +79,11 @@ function tolerated_failures.note_impossible(c, e)
   local flow_key = key.flow_core(c, e.flow_id)
   record.add(flow_key, 'joins_impossible', 1)
   local first_id = record.value(flow_key, 'absorbed_node')
-  if first_id and note_failure_of(c, flow_key, first_id) then return end
-  if e.upstream_id and note_failure_of(c, flow_key, e.upstream_id) then return end
+  if first_id and note_failure_of(c, e.flow_id, flow_key, first_id) then return end
+  if e.upstream_id and note_failure_of(c, e.flow_id, flow_key, e.upstream_id) then return end
   if adjacency.count_upstream(c, e.flow_id, e.child_id) > call.WORK_BUDGET then return end
   for _, upstream_id in ipairs(adjacency.upstream(c, e.flow_id, e.child_id)) do
-    if note_failure_of(c, flow_key, upstream_id) then return end
+    if note_failure_of(c, e.flow_id, flow_key, upstream_id) then return end
   end
 end
 
@@ -92,9 +94,24 @@ function tolerated_failures.counts(flow)
   return tonumber(flow.absorbed_failures) or 0, siblings + (tonumber(flow.absorbed_cancels) or 0)
 end
 
+-- @hook Runs when the failure of a flow is recorded. `words` are the words of its text as the program sends them; nil without them.
+function tolerated_failures.on_first(c, flow_id, flow_key, category, words) end
+
+-- @hook Runs when the failure of a flow is forgotten, since its node runs again or was not needed.
+function tolerated_failures.on_forgotten(c, flow_id, flow_key) end
+
 -- Records the first failure in the flow.
-function tolerated_failures.note_first(flow_key, core, t)
+function tolerated_failures.note_first(c, flow_id, flow_key, core, t)
   if record.set_once(flow_key, 'failed_node', core.node or core.execution_id) then
     record.set(flow_key, 'failure_reason', t.reason or '', 'failure_category', t.category or t.outcome)
+    tolerated_failures.on_first(c, flow_id, flow_key, t.category or t.outcome, t.words)
   end
+end
+
+local FIRST = { 'failed_node', 'failure_reason', 'failure_category' }
+
+-- Forgets the first failure in the flow, or the given fields of it.
+function tolerated_failures.forget_first(c, flow_id, flow_key, fields)
+  record.clear(flow_key, unpack(fields or FIRST))
+  tolerated_failures.on_forgotten(c, flow_id, flow_key)
 end

@@ -109,6 +109,30 @@ local function place_for(state, signal_name, source)
   return place
 end
 
+-- Returns why no matcher takes a signal: `name` when none is for its name, `source` when the sender was counted before, `enough`
+-- when all of its name have theirs.
+function condition.refusal(state, signal_name, source)
+  local is_named, is_counted = false, false
+  for _, matcher in ipairs(state.matchers) do
+    is_named = is_named or matcher.name == signal_name or matcher.name == '' and not matcher.decisive
+    is_counted = is_counted or matcher.signal_id ~= nil and matcher.source == source
+  end
+  if not is_named then return 'name' end
+  return state.distinct and is_counted and 'source' or 'enough'
+end
+
+-- Returns the names that count, each once, or only the decisive ones. None: every name does.
+function condition.names(state, decisive)
+  local names, seen = {}, {}
+  for _, matcher in ipairs(state.matchers) do
+    if matcher.name ~= '' and not seen[matcher.name] and (matcher.decisive or not decisive) then
+      seen[matcher.name] = true
+      names[#names + 1] = matcher.name
+    end
+  end
+  return names
+end
+
 -- Gives a signal to the first open matcher that it fits. Returns its place, or nil when none takes the signal.
 function condition.match(state, signal_name, signal_id, source)
   local place = place_for(state, signal_name, source)
@@ -220,6 +244,14 @@ function condition.taken_signals(state)
   local ids = {}
   for i, matcher in ipairs(matchers) do ids[i] = matcher.signal_id end
   return ids
+end
+
+-- Returns the signal that a decisive matcher took, or nil.
+function condition.decisive_signal(state)
+  for _, matcher in ipairs(state and state.matchers or {}) do
+    if matcher.decisive and matcher.signal_id then return matcher.signal_id end
+  end
+  return nil
 end
 
 -- Returns how many signals end the wait.

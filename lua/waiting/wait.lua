@@ -129,6 +129,7 @@ function wait.parse_node(what, json)
   local w, err = wait.parse(what, condition_json, spec.timeout, spec.timeout_behavior, spec.collect == true)
   if err then return nil, err end
   w.condition_json, w.about = condition_json, spec.about ~= cjson.null and spec.about or nil
+  w.approval = spec.approval == true
   if w.sleeps then w.timer, err = parse_timer(what, spec.timer, w) end
   if err then return nil, err end
   return w
@@ -270,10 +271,9 @@ function wait.open(c, execution_id, core_key, core)
   end
   event_log.add(c, core.flow_id, 'suspended', node, '', w.key)
   if not decided then return 'suspended' end
-  wait.answer(c, execution_id, core_key, record.read(core_key, wait.END_FIELDS), k, {
-    payload = redis.call('GET', key.signal_payload(c, decided)) or '',
-  })
-  return terminal.PUBLIC_STATE.success
+  local ended = record.read(core_key, wait.END_FIELDS)
+  wait.answer(c, execution_id, core_key, ended, k, { payload = redis.call('GET', key.signal_payload(c, decided)) or '' })
+  return terminal.PUBLIC_STATE[ended.terminal_outcome] or 'suspended'
 end
 
 -- Reports whether all numbers and words of a text that the server's decoder accepts are valid JSON, and no string contains a
@@ -332,6 +332,41 @@ local function end_node(c, execution_id, core_key, core, value)
   })
 end
 
+-- Maximum size (bytes) of the comment in the failure of a rejected node.
+local MAX_COMMENT = 1024
+
+-- Returns a text of at most that size, which does not end within a character of UTF-8.
+local function cut(text, size)
+  if #text <= size then return text end
+  while size > 0 and string.find(string.sub(text, size + 1, size + 1), '[\128-\191]') do size = size - 1 end
+  return string.sub(text, 1, size) .. '…'
+end
+
+-- Returns the comment of a decision, by its payload; nil without one.
+local function comment_of(payload)
+  local ok, answer = pcall(cjson.decode, payload or '')
+  local comment = ok and type(answer) == 'table' and answer.comment
+  return type(comment) == 'string' and comment ~= '' and cut(comment, MAX_COMMENT) or nil
+end
+
+-- Fails an approval node that a decisive signal has rejected.
+local function reject_node(c, execution_id, core_key, core, signal_id)
+  local source = redis.call('HGET', key.signal_record(c, signal_id), 'source_identity')
+  local comment = comment_of(redis.call('GET', key.signal_payload(c, signal_id)) or nil)
+  local reason = 'rejected by ' .. (source or '') .. (comment and ': ' .. comment or '')
+  suspension_record.leave_indexes(c, execution_id, core)
+  terminal.finish(c, execution_id, core_key, core, {
+    outcome = 'failed', attempt_state = 'none', blank = { 'current_suspension_id', 'current_waitpoint_id' },
+    values = { 'failure_reason', reason, 'failure_category', 'rejected' }, reason = reason, category = 'rejected',
+  })
+end
+
+-- Returns the signal that has rejected an approval node, or nil.
+local function rejection(c, core_key, k, o)
+  if o.timed_out or is_set(o.result) or not wait.of_node(record.value(core_key, 'wait_spec')).approval then return nil end
+  return condition.decisive_signal(o.state or condition.read(k.condition))
+end
+
 -- Adds the result of a step's wait to the journal, and returns the entry.
 function wait.record(c, execution_id, core_key, step, k, o)
   local value, mark = value_of(c, k, o)
@@ -343,8 +378,12 @@ end
 -- when the execution has ended. `k`: suspension and condition; `o` is the argument of value_of.
 function wait.answer(c, execution_id, core_key, core, k, o)
   if core.wait then
-    local value = value_of(c, k, o)
-    end_node(c, execution_id, core_key, core, value)
+    local rejected_by = rejection(c, core_key, k, o)
+    if rejected_by then
+      reject_node(c, execution_id, core_key, core, rejected_by)
+    else
+      end_node(c, execution_id, core_key, core, value_of(c, k, o))
+    end
     return true
   end
   local step = redis.call('HGET', k.suspension, 'step')

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/internal/lualib"
+	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 )
 
@@ -42,8 +43,7 @@ func TestRefusedCallsChangeNothing(t *testing.T) {
 	for _, kind := range testserver.Kinds(t) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
-			seed := uint64(time.Now().UnixNano())
-			t.Logf("seed %d", seed)
+			seed := randseed.Of(t, 0)
 			g := newGenerator(newBench(t, kind), seed)
 			outcomes := make(map[string]map[string]int)
 			for i := range calls {

@@ -524,7 +524,7 @@ func (x *twins) addEdge(down int) {
 	if x.replayed && x.graph[down].join.variant != "" {
 		return
 	}
-	e := twinEdge{x.r.IntN(down), pick(x.r, "success_only", "always")}
+	e := twinEdge{x.r.IntN(down), pick(x.r, "success_only", "always", "unless_failed")}
 	for _, other := range x.graph[down].ups {
 		if other.up == e.up {
 			return

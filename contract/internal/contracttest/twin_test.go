@@ -79,7 +79,7 @@ func drawGraph(r *rand.Rand) []twinNode {
 		n := twinNode{name: fmt.Sprintf("n%02d", i), policy: pick(r, "{}", "{}", twinRetries), priority: int64(pick(r, 0, 0, 0, 3))}
 		for up := range i {
 			if r.IntN(5) < 2 && !isSibling(graph, up) {
-				n.ups = append(n.ups, twinEdge{up, pick(r, "success_only", "success_only", "success_only", "on_failure", "always", "case_1", "case_2")})
+				n.ups = append(n.ups, twinEdge{up, pick(r, "success_only", "success_only", "success_only", "on_failure", "always", "unless_failed", "case_1", "case_2")})
 			}
 		}
 		if len(n.ups) > 0 && r.IntN(3) == 0 {

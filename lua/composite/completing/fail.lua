@@ -1,7 +1,7 @@
 -- Ends an attempt without a result: it failed, or the worker releases the execution.
 
--- Maximum size of the details of a failure (bytes).
-local MAX_DETAILS = 65536
+-- Maximum sizes of the details of a failure, and of the words of its text (bytes).
+local MAX_DETAILS, MAX_WORDS = 65536, 512
 
 -- Returns the effect of an earlier try of the same failure report, or nil when there was none.
 local function earlier_failure(c, A, core)
@@ -46,7 +46,8 @@ end
 -- @function ffx_fail
 -- @summary  Ends the attempt with a failure: schedules the next attempt by the stored policy, or fails the execution and skips
 --           the nodes that depend on it. In a flow that is over, the execution is cancelled instead. The stack of a function that
---           panicked is logged before its failure. `details` are the errors with names of a failure that is final.
+--           panicked is logged before its failure. `details` are the errors with names of a failure that is final,
+--           `words` the keyed hashes of the words of its text, by which searches find the run.
 -- @flags    derives repeatable fence
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id
@@ -61,6 +62,7 @@ end
 -- @arg      jitter_permille    int
 -- @arg      stack              text optional
 -- @arg      details            bytes optional
+-- @arg      words              csv optional
 -- @reply    OK outcome:text due_at:unix_ms more:bool
 -- @reply    ALREADY_SATISFIED outcome:text due_at:unix_ms more:bool
 -- @error    execution_not_found
@@ -75,6 +77,9 @@ function F.ffx_fail(K, A)
   if err then return err end
   if #(A.details or '') > MAX_DETAILS then
     return reply.err('invalid_input', 'details must have at most ' .. MAX_DETAILS .. ' bytes, got: ' .. #A.details)
+  end
+  if #(A.words or '') > MAX_WORDS or string.find(A.words or '', '[^%w_,-]') then
+    return reply.err('invalid_input', 'words must have at most ' .. MAX_WORDS .. ' bytes of letters, digits, _ and -')
   end
   local c = call.open(K.partition)
   local due = usual_retry.fail(c, A, retry_after, jitter)
@@ -104,14 +109,26 @@ function F.ffx_fail(K, A)
     wake.flush(c)
     return reply.ok('retry_scheduled', number.text(c.now + delay), '0')
   end
-  retry.give_up(c, A.execution_id, core_key, core, f, A.reason, A.category, nil, A.details)
+  retry.give_up(c, A.execution_id, core_key, core, f, A.reason, A.category, nil, A.details, nil, A.words)
   settle.run(c)
   return reply.ok('terminal_failed', '', c.more and '1' or '0')
 end
 
+-- Returns an execution that is eligible again at a time.
+local function release_later(c, A, core_key, core, f, at)
+  suspend_lease.interrupt(c, A.execution_id, core_key, core, f, {
+    eligibility = 'not_eligible_until_time', reason = 'waiting_for_delay', detail = A.reason or '', public = 'delayed',
+    suspension = 'released', released = 'by_worker', from_start = true, values = { 'delay_until', number.text(at) },
+  })
+  redis.call('ZADD', key.lane_delayed(c, record.lane(core)), at, A.execution_id)
+  if core.managed then event_log.add_for(c, core, 'released', core.current_attempt_index, A.reason) end
+  wake.delayed(c, record.lane(core), core, at)
+  wake.flush(c)
+end
+
 -- @function ffx_release
--- @summary  Returns an execution unfinished. It is eligible again at once and its attempt is not spent; it continues with the
---           rest of its timeout. In a flow that is over, it is cancelled.
+-- @summary  Returns an execution unfinished. It is eligible again at once, or after `delay`. The attempt does not count, and the
+--           execution keeps the rest of its timeout. In a flow that is over, it is cancelled.
 -- @flags    derives repeatable fence
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id
@@ -119,12 +136,16 @@ end
 -- @arg      lease_epoch        lease_epoch
 -- @arg      attempt_id         attempt_id
 -- @arg      reason             text
+-- @arg      delay              ms optional
 -- @reply    OK
 -- @reply    ALREADY_SATISFIED
 -- @error    execution_not_found
 -- @error    set:lease_fence
+-- @error    invalid_input message:text
 -- @writes_on lease_expired exec.core lease_history stream.meta flow.events ffx.feed
 function F.ffx_release(K, A)
+  local delay, err = number.optional('delay', A.delay, nil)
+  if err then return err end
   local c = call.open(K.partition)
   local core_key = key.exec_core(c, A.execution_id)
   local core = record.read(core_key, fence.FIELDS)
@@ -133,10 +154,15 @@ function F.ffx_release(K, A)
     and core.current_lease_epoch == A.lease_epoch and core.current_attempt_id == A.attempt_id then
     return reply.already()
   end
-  local f, err = lease.check_write(c, core_key, core, A)
+  local f
+  f, err = lease.check_write(c, core_key, core, A)
   if err then return err end
   if run_stop.end_late(c, A.execution_id, core_key, core) then
     settle.run(c)
+    return reply.ok()
+  end
+  if delay then
+    release_later(c, A, core_key, core, f, c.now + delay)
     return reply.ok()
   end
   suspend_lease.interrupt(c, A.execution_id, core_key, core, f, {

@@ -435,6 +435,7 @@ redis.register_function{ function_name = 'ffx3_fail', flags = { 'allow-oom' }, c
     jitter_permille = args[10],
     stack = args[11],
     details = args[12],
+    words = args[13],
   }))
 end }
 
@@ -447,6 +448,7 @@ redis.register_function{ function_name = 'ffx3_release', flags = { 'allow-oom' }
     lease_epoch = args[3],
     attempt_id = args[4],
     reason = args[5],
+    delay = args[6],
   }))
 end }
 
@@ -829,9 +831,16 @@ redis.register_function{ function_name = 'ffx3_read_node_events', flags = { 'no-
   return F.ffx_read_node_events({ partition = keys[1] }, { flow_id = args[1], node = args[2], limit = args[3], cursor = args[4] })
 end }
 
+do
+local function ffx_list_runs_terms(args, at)
+  return { value = args[at + 1], words = args[at + 2] }
+end
+
 redis.register_function{ function_name = 'ffx3_list_runs', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3, 'limit', 3) end
   call.begin(keys[1])
+  local terms_count = args[17]
+  local terms, at = group(args, 17, 2, ffx_list_runs_terms)
   return F.ffx_list_runs({ partition = keys[1] }, {
     flow_name = args[1],
     before = args[2],
@@ -847,9 +856,14 @@ redis.register_function{ function_name = 'ffx3_list_runs', flags = { 'no-writes'
     run_key = args[12],
     queued = args[13],
     behind_at = args[14],
-    tags = rest(args, 15),
+    only = args[15],
+    tag_names = args[16],
+    terms = terms,
+    terms_count = terms_count,
+    tags = rest(args, at),
   })
 end }
+end
 
 redis.register_function{ function_name = 'ffx3_move_start', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3, 'from', 3) end
@@ -867,6 +881,18 @@ redis.register_function{ function_name = 'ffx3_cancel_node', flags = { 'allow-oo
   if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3) end
   call.begin(keys[1])
   return call.finish(F.ffx_cancel_node({ partition = keys[1] }, { execution_id = args[1], reason = args[2], actor = args[3] }))
+end }
+
+redis.register_function{ function_name = 'ffx3_sample_tags', flags = { 'no-writes' }, callback = function(keys, args)
+  if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
+  call.begin(keys[1])
+  return F.ffx_sample_tags({ partition = keys[1] }, { namespace = args[1] })
+end }
+
+redis.register_function{ function_name = 'ffx3_search_secret', flags = { 'allow-oom' }, callback = function(keys, args)
+  if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
+  call.begin(keys[1])
+  return call.finish(F.ffx_search_secret({ partition = keys[1] }, { proposed = args[1] }))
 end }
 
 redis.register_function{ function_name = 'ffx3_trim', flags = { 'allow-oom' }, callback = function(keys, args)

@@ -434,6 +434,8 @@ local function check_tagged(c, set_key, flow_id)
   local belongs = false
   if read_listed(c, flow_id) then
     for _, set in ipairs(run_list.of_tags(c, redis.call('HGETALL', key.flow_tags(c, flow_id)))) do belongs = belongs or set == set_key end
+    local words = record.value(key.flow_core(c, flow_id), 'failure_words')
+    for _, set in ipairs(run_list.of_words(c, words)) do belongs = belongs or set == set_key end
   end
   if not belongs then repair_index.drop(c, 'runs', 'ZREM', set_key, flow_id) end
 end

@@ -155,6 +155,8 @@ local function expire_flows(c, limit)
       event_log.add(c, flow_id, 'flow_deadline')
       run_stop.stop(c, flow_id, flow_key, 'failed', 'outcome', 'expired',
         'failure_reason', 'the flow ran longer than its deadline', 'failure_category', 'timeout')
+      run_list.not_failed(c, flow_id, flow_key)
+      run_list.failed(c, flow_id, flow_key, 'timeout')
     end
   end)
 end

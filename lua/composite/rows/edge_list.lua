@@ -5,8 +5,8 @@ local EDGE, EDGE_BYTES = '<HB', 3
 edge_list.EDGE_BYTES = EDGE_BYTES
 
 -- Flags of an edge: its kind in the lowest two bits, and CARRIES if it carries the upstream's result, under the upstream's name. An edge
--- of the fourth kind is of a case of a condition, whose number is in the bits above, and carries nothing.
-local KINDS = { [0] = 'success_only', [1] = 'on_failure', [2] = 'always' }
+-- of the fourth kind with a number in the bits above is of the case of a condition with this number, and carries nothing.
+local KINDS = { [0] = 'success_only', [1] = 'on_failure', [2] = 'always', [3] = 'unless_failed' }
 local CASE, CARRIES, CASE_STEP = 3, 4, 8
 
 -- The kinds of edges, and whether they carry results, by their flags.
@@ -26,4 +26,4 @@ function edge_list.edge(list, i)
 end
 
 -- Edges that every success satisfies.
-edge_list.SATISFIED_BY_SUCCESS = { success_only = true, always = true }
+edge_list.SATISFIED_BY_SUCCESS = { success_only = true, always = true, unless_failed = true }

@@ -2,7 +2,7 @@
 
 -- Bytes of an edge in the lists of a node, as graph_store reads them: the ordinal of the other node, low byte first, and flags.
 local EDGE_BYTES = 3
-local MAX_FLAGS, KIND_MASK, CASE, CASE_STEP = 7, 4, 3, 8
+local MAX_FLAGS, CASE, CASE_STEP = 7, 3, 8
 
 -- The course of a run has twice the ordinals, in 16 bits.
 local MAX_NODES = 32000
@@ -26,9 +26,7 @@ end
 
 -- Weights of edges by their flags: small numbers, so that sums stay exact. Flags without an entry are invalid.
 local WEIGHTS = {}
-for flags = 0, MAX_FLAGS do
-  if flags % KIND_MASK ~= CASE then WEIGHTS[flags] = flags + 1 end
-end
+for flags = 0, MAX_FLAGS do WEIGHTS[flags] = flags + 1 end
 for n = 1, decision.MAX_CASES do WEIGHTS[CASE + n * CASE_STEP] = MAX_FLAGS + 1 + n end
 
 -- Returns the sums of the other nodes' ordinals in a list, and of their squares, each times the weight of the flags, and the

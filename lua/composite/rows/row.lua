@@ -90,7 +90,7 @@
 -- @column   told      short     edges that lead on from the node and are resolved, in the order of the graph
 -- @column   expires   time      end of the lease
 -- @column   acquired  time      start of the lease
--- @column   started   time      first start
+-- @column   started   time      first start, since it was last run again
 -- @column   worker    long      number of the worker that runs the node, or has completed it; 0 is none
 -- @column   ended     time      end
 -- @column   changed   time      last transition; 0 is the creation of the run

@@ -112,12 +112,12 @@ local function decides(node)
 end
 
 -- Keeps the states of the edges from a node when it is run again, in the field `kept_edges`: for each time the outcome that they
--- received, followed by the number of the case of a condition, how many received it, and when the node had ended. An edge that
--- was satisfied then stays so, however the node ends.
+-- received, followed by the number of the case of a condition, or 1 for a skip with a reason, how many received it, and when the node
+-- had ended. An edge that was satisfied then stays so, however the node ends.
 local function keep_edges(r)
   if r.told == 0 or row_record.flag(r, node_row.UNTOLD) or not row.is_replayed(r.run) then return end
   local kept = row_record.read(r, { 'kept_edges' }).kept_edges
-  local case = decides(graph_store.of_row(r)) and row_decision.case_of(r)
+  local case = decides(graph_store.of_row(r)) and row_decision.case_of(r) or row_decision.reason(r) and 1
   local entry = node_row.OUTCOME[r.outcome] .. (case and number.digits(case) or '') .. ' ' .. number.text(r.told) .. ' ' .. number.text(r.ended)
   row_record.set(r, 'kept_edges', kept and kept .. ',' .. entry or entry)
 end
@@ -165,6 +165,8 @@ end
 
 local function case_of_entry(entry) return entry.case end
 
+local OF_ENTRY = { number_of = case_of_entry, reason_of = case_of_entry }
+
 -- Reports whether an edge was satisfied before its upstream was run again. `kept` belongs to the upstream, `upstream` is its
 -- ordinal, `place` the place of the edge among its edges. States of a child's edges from before a rerun that reset them do not
 -- count, and an edge that could not be satisfied stays so until the child is run again.
@@ -175,7 +177,7 @@ local function is_kept(kept, kind, upstream, place, child)
   for i = known + 1, #kept do
     local entry = kept[i]
     if place <= entry.told and entry.at > reset then
-      return decision.verdict_by(kind, entry.outcome, case_of_entry, entry) == 'success'
+      return decision.verdict_by(kind, entry.outcome, OF_ENTRY, entry) == 'success'
     end
   end
   return false

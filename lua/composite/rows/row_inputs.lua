@@ -23,12 +23,27 @@ end
 -- Maximum number of a node's upstreams for which the interpreter keeps with the node whose results are its inputs.
 local MAX_KNOWN_UPS = 8
 
--- Returns all of them for a node that is not a join.
+-- Reports whether another value replaces the result of an upstream that was skipped.
+local function has_replaced(node)
+  local known = node.has_replaced
+  if known == nil then
+    known = false
+    for i = 1, graph_store.edge_count(node.ups) do
+      local _, kind = graph_store.edge(node.ups, i)
+      known = known or kind == 'unless_failed'
+    end
+    node.has_replaced = known
+  end
+  return known
+end
+
+-- Returns all of them for a node that is not a join, and whether another value replaces some after a skip.
 local function all_feeders(of_graph, node)
   local ordinals, names = node.feeders, node.feeder_names
   if ordinals then return ordinals, names end
   local count = graph_store.edge_count(node.ups)
   ordinals, names = feeders_of(of_graph, node, 1, count)
+  if has_replaced(node) then return ordinals, names, true end
   if count <= MAX_KNOWN_UPS then node.feeders, node.feeder_names = ordinals, names end
   return ordinals, names
 end
@@ -69,18 +84,37 @@ function row_inputs.of_node(run, node, max_bytes)
   return results_of(run, ordinals, names, max_bytes)
 end
 
+-- Empties the results of skipped upstreams among inputs that another value replaces after a skip: they stem from earlier ends of these
+-- upstreams, before a rerun.
+local function leave_out_skipped(r, ordinals, inputs)
+  local ups, skipped = graph_store.of_row(r).ups, {}
+  for i = 1, graph_store.edge_count(ups) do
+    local upstream, kind = graph_store.edge(ups, i)
+    if kind == 'unless_failed' then
+      local up = row.at(r.run, upstream)
+      skipped[upstream] = up.phase == 4 and node_row.OUTCOME[up.outcome] == 'skipped'
+    end
+  end
+  for i = 1, #inputs do
+    if skipped[ordinals[i]] then inputs[i][2] = '' end
+  end
+end
+
 -- Returns the results of the upstreams of a node as {name, result} pairs, up to a number of bytes, and whether that is all of
 -- them; nil for an execution without a row.
 function row_inputs.read(c, execution_id, g, max_bytes)
   local r = row.of_key(key.exec_core(c, execution_id))
   if not r then return nil end
-  local node, ordinals, names = graph_store.of_row(r), nil, nil
+  local node, ordinals, names, replaced = graph_store.of_row(r), nil, nil, nil
   if g then
     ordinals, names = feeders(r, g, 1, graph_store.edge_count(node.ups))
   else
-    ordinals, names = all_feeders(graph_store.of_run(r.run), node)
+    ordinals, names, replaced = all_feeders(graph_store.of_run(r.run), node)
   end
-  return results_of(r.run, ordinals, names, max_bytes)
+  if not replaced then return results_of(r.run, ordinals, names, max_bytes) end
+  local inputs, complete = results_of(r.run, ordinals, names, max_bytes)
+  leave_out_skipped(r, ordinals, inputs)
+  return inputs, complete
 end
 
 -- Returns a page of them, from the n-th edge on: {name, result} pairs, and where the next page begins, nil after the last.
@@ -92,6 +126,7 @@ function row_inputs.page(c, execution_id, g, from, limit)
   local ordinals, names = feeders(r, g, from, to)
   local inputs = #ordinals > 0 and texts_of(r.run, ordinals, 1, #ordinals) or {}
   for i, name in ipairs(names) do inputs[i] = { name, inputs[i] or '' } end
+  if has_replaced(graph_store.of_row(r)) then leave_out_skipped(r, ordinals, inputs) end
   return inputs, to < count and to + 1 or nil
 end
 
@@ -124,7 +159,7 @@ function row_inputs.write_result(r, _, _, text)
   local is_with_data = run_data.write_result(r.run, r.ordinal, text, is_first)
   if text and not is_with_data then
     redis.call('HSET', row.results_key(r.run), r.ordinal, text)
-  elseif not (is_with_data and is_first) and (r.started > 0 or graph_store.of_row(r).wait) then
+  elseif not (is_with_data and is_first) and (r.total > 0 or graph_store.of_row(r).wait) then
     redis.call('HDEL', row.results_key(r.run), r.ordinal)
   end
   return text

@@ -167,7 +167,7 @@ end
 -- Removes a run from all lists, so that no part of it can be started again.
 local function withdraw(c, flow_id, flow_key, flow)
   record.set(flow_key, 'purging', c.now_text)
-  run_list.withdraw(c, flow_id)
+  run_list.withdraw(c, flow_id, flow.failure_words)
   run_recount.purged(c, flow_id)
 end
 
@@ -212,7 +212,7 @@ local function remove_run(c, flow_id, flow_key, flow, work)
   return gone, all
 end
 
-local FIELDS = { 'flow_kind', 'closed_at', 'purging', 'joins', 'budgets', 'budget_ids', 'retention', 'outcome' }
+local FIELDS = { 'flow_kind', 'closed_at', 'purging', 'joins', 'budgets', 'budget_ids', 'retention', 'outcome', 'failure_words' }
 
 -- Reports whether a flow that is listed as due may be removed, by its record. Another one is listed with its due time, or not at
 -- all.

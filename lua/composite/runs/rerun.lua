@@ -99,6 +99,7 @@ local function reset_node(c, flow_id, execution_id, core_key)
   end
   terminal.reopen(c, execution_id, core)
   local values, blank = replay.fields(core)
+  blank[#blank + 1] = 'started_at' -- durations count from the rerun
   dependency.hold(c, execution_id, core_key, core, {
     detail = 'held until all nodes of the rerun are reset', attempt_state = 'pending_replay_attempt',
     values = values, blank = blank,

@@ -134,6 +134,17 @@ function run_counts.present(c)
   return sums
 end
 
+-- Returns the names of the flows of a namespace that have runs, in order, except the flows of child runs alone.
+function run_counts.flows(c, namespace)
+  local names = {}
+  for field, runs in pairs(run_counts.present(c)) do
+    local flow_name, of = string.match(field, '^started (%S*) (.*)$')
+    if flow_name and of == namespace and runs > 0 then names[#names + 1] = flow_name end
+  end
+  table.sort(names)
+  return names
+end
+
 -- Appends the counts of a namespace, and of a flow if one is named, to a list.
 local function append_counts(list, hour, event, flow_name, namespace, runs, A)
   if namespace == A.namespace and (not is_set(A.flow_name) or flow_name == A.flow_name) then

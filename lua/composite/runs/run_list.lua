@@ -1,10 +1,54 @@
 -- The lists in which runs are searched: all runs and the runs of a flow, by their start, the runs that are over, by their end (see
--- run_entries), and the runs of a tag, in sorted sets by time of creation. A run is in its lists from its submission until its
+-- run_entries), and the runs of a tag, or of a word of the error that they failed with, in sorted sets by time of creation. A run is in its lists from its submission until its
 -- purge. Claims and completions do not write them.
 
 -- Tags are a flat list of names and values.
 local function each_tag(c, command, tags, ...)
   for i = 1, #tags, 2 do redis.call(command, key.ffx_tagged_runs(c, tags[i], tags[i + 1]), ...) end
+end
+
+-- The words of the failure of a run are in sets as the tags are, under a name that no tag has, as all tags have a dot. A program
+-- sends keyed hashes, and the category is there as it is, after `=`. The run keeps them in `failure_words`, with commas around
+-- each. A set keeps the newest runs.
+local FAILURE, MAX_FAILURES = 'failure', 1000
+run_list.MAX_FAILURES = MAX_FAILURES
+
+-- Returns the sets of the words of a failure.
+function run_list.of_words(c, words)
+  local sets = call.short_list()
+  for word in string.gmatch(words or '', '[^,]+') do sets[#sets + 1] = key.ffx_tagged_runs(c, FAILURE, word) end
+  return sets
+end
+
+-- Reports whether the key of a set is of a word, not of a tag.
+function run_list.is_of_words(c, set_key)
+  local begins = key.ffx_tagged_runs(c, FAILURE, '')
+  return string.sub(set_key, 1, #begins) == begins
+end
+
+-- Enters a run, whose failure is recorded, in the sets of its words.
+function run_list.failed(c, flow_id, flow_key, category, words)
+  local run = record.values(flow_key, 'created_at', 'flow_kind', 'run_id', 'purging')
+  if not run[3] or run[4] then return end
+  local text = ',=' .. string.sub(string.gsub(category or '', '[^%w_.-]', '_'), 1, 64) .. ','
+  if is_set(words) then text = text .. words .. ',' end
+  record.set(flow_key, 'failure_words', text)
+  for _, set in ipairs(run_list.of_words(c, text)) do
+    redis.call('ZADD', set, run[1], flow_id)
+    if redis.call('ZCARD', set) > MAX_FAILURES then redis.call('ZREM', set, redis.call('ZRANGE', set, '0', '0')[1]) end
+  end
+end
+
+local function leave_words(c, flow_id, words)
+  for _, set in ipairs(run_list.of_words(c, words)) do redis.call('ZREM', set, flow_id) end
+end
+
+-- Removes a run from the sets of the words of its failure, which is forgotten.
+function run_list.not_failed(c, flow_id, flow_key)
+  local words = record.value(flow_key, 'failure_words')
+  if not words then return end
+  leave_words(c, flow_id, words)
+  record.clear(flow_key, 'failure_words')
 end
 
 -- Returns the sets that a run with these tags is in; the score is the time of its creation.
@@ -87,9 +131,11 @@ function run_list.reopen(c, flow_id)
   run_holes.note(c, run_entries.OVER)
 end
 
--- Removes a run that is being purged from the lists of its tags. Its rows are the sign for the other lists.
-function run_list.withdraw(c, flow_id)
+-- Removes a run that is being purged from the lists of its tags and of the words of its failure. Its rows are the sign for the other
+-- lists.
+function run_list.withdraw(c, flow_id, words)
   each_tag(c, 'ZREM', redis.call('HGETALL', key.flow_tags(c, flow_id)), flow_id)
+  if words then leave_words(c, flow_id, words) end
 end
 
 -- Notes that the rows of a run are removed, which leaves holes. The name of its flow is nil if it is unknown.
@@ -120,6 +166,9 @@ function run_list.repair(c, run, flow_name, created_at, is_purged)
   if is_purged then return end
   for _, set in ipairs(run_list.of_tags(c, redis.call('HGETALL', key.flow_tags(c, run.id)))) do
     repair_index.place(c, 'runs', set, run.id, created_at, true)
+  end
+  for _, set in ipairs(run_list.of_words(c, record.value(key.flow_core(c, run.id), 'failure_words'))) do
+    if redis.call('ZCARD', set) < MAX_FAILURES then repair_index.place(c, 'runs', set, run.id, created_at, true) end
   end
 end
 
@@ -172,4 +221,94 @@ function run_list.rank_behind(list_key, at, flow_id, oldest_first)
     if there then low = middle + 1 else high = middle end
   end
   return low
+end
+
+-- Reports whether the failure of a run has all words of a term.
+local function has_words(failed, words)
+  if not failed or words == '' then return false end
+  for word in string.gmatch(words, '[^,]+') do
+    if not string.find(failed, ',' .. word .. ',', 1, true) then return false end
+  end
+  return true
+end
+
+-- Reports whether a run has each of the terms, in its failure or as the value of a tag.
+function run_list.has_terms(core_key, tags_key, terms)
+  if #terms == 0 then return true end
+  local failed, values = record.value(core_key, 'failure_words'), {}
+  local tags = redis.call('HGETALL', tags_key)
+  for i = 2, #tags, 2 do values[tags[i]] = true end
+  for _, term in ipairs(terms) do
+    if not (is_set(term.value) and values[term.value]) and not has_words(failed, term.words or '') then return false end
+  end
+  return true
+end
+
+-- Searches in the sets: the runs of several sets, each once, in one order.
+
+-- Returns the keys of the sets that together have all runs with the first tag, or with the first of the terms.
+local function sets_of(c, q)
+  if q.tags[1] then return { key.ffx_tagged_runs(c, q.tags[1], q.tags[2]) } end
+  local term, keys = q.terms[1], {}
+  if is_set(term.value) then
+    for name in string.gmatch(q.tag_names, '[^,]+') do keys[#keys + 1] = key.ffx_tagged_runs(c, name, term.value) end
+  end
+  keys[#keys + 1] = run_list.of_words(c, string.match(term.words or '', '[^,]+'))[1]
+  return keys
+end
+
+-- Finds the sets of the search that have runs, each with the rank at which it begins there.
+function run_list.begin_sets(c, q)
+  local from = q.oldest_first and q.after or not q.oldest_first and q.before
+  if q.behind_at then from = math.floor(q.behind_at / 1000) end
+  q.none_from = q.before and q.before * 1000 + 1
+  q.sets = {}
+  for _, set_key in ipairs(sets_of(c, q)) do
+    local size = redis.call('ZCARD', set_key)
+    if size > 0 then
+      q.sets[#q.sets + 1] = { key = set_key, rank = run_list.rank_behind(set_key, from, q.behind_id, q.oldest_first), page = {}, at = 1 }
+      if size >= run_list.MAX_FAILURES and run_list.is_of_words(c, set_key) then q.is_cut = '1' end
+    end
+  end
+  return 0
+end
+
+-- Reports whether a run comes before another one in the order of the search.
+function run_list.comes_first(q, a, b)
+  if q.oldest_first then return a[2] < b[2] or a[2] == b[2] and a[1] < b[1] end
+  return a[2] > b[2] or a[2] == b[2] and a[1] > b[1]
+end
+
+-- Returns the first run of a set that was not taken yet, with the time (µs) of its entry; nil at the end.
+local function head_of(q, set, count)
+  if set.at > #set.page and not set.is_read then
+    local page
+    if q.oldest_first then
+      page = redis.call('ZRANGE', set.key, set.rank, set.rank + count - 1, 'WITHSCORES')
+    else
+      page = redis.call('ZRANGE', set.key, set.rank, set.rank + count - 1, 'REV', 'WITHSCORES')
+    end
+    set.page, set.at, set.rank, set.is_read = {}, 1, set.rank + count, #page < 2 * count
+    for i = 1, #page, 2 do set.page[#set.page + 1] = { page[i], tonumber(page[i + 1]) * 1000 } end
+  end
+  return set.page[set.at]
+end
+
+-- Returns the next runs of the sets of the search, each once.
+function run_list.next_of_sets(q, count)
+  local page = {}
+  while #page < count do
+    local first
+    for _, set in ipairs(q.sets) do
+      local head = head_of(q, set, count)
+      if head and (not first or run_list.comes_first(q, head, first)) then first = head end
+    end
+    if not first then return page end
+    for _, set in ipairs(q.sets) do
+      local head = set.page[set.at]
+      if head and head[1] == first[1] then set.at = set.at + 1 end
+    end
+    page[#page + 1] = first
+  end
+  return page
 end

@@ -24,7 +24,7 @@ local FLOW_FIELDS_SHOWN = {
   'node_count', 'edge_count', 'open_nodes', 'failed_node', 'failure_reason', 'failure_category', 'cancel_reason',
   'cancelled_by',
 }
-local EDGE_COUNT = 10
+local AT = { deadline = 8, edge_count = 10 }
 
 -- Returns the values of the named fields in order, "" for missing ones; nil when the record does not exist.
 local function fields_of(hash, fields)
@@ -82,13 +82,14 @@ local function described(c, execution_id)
 end
 
 -- @function ffx_describe_flow
--- @summary  Returns a flow with its nodes, in pages. Nodes come in no particular order.
+-- @summary  Returns a flow with its nodes, in pages. Nodes come in no particular order. `deadline_at` is its own deadline, also
+--           while nodes run that run however it ended: `finally_until` is theirs (Unix ms), 0 without one, empty before.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id
 -- @arg      cursor             text optional
 -- @arg      limit              int
--- @reply    OK flow_name:text run_id:text namespace:text state:text outcome:text created_at:unix_ms closed_at:unix_ms deadline_at:unix_ms node_count:int edge_count:int open_nodes:int failed_node:text failure_reason:text failure_category:text cancel_reason:text cancelled_by:text definition:bytes next_cursor:text nodes:list(described_node) paused:text rerun_count:int? rerun_at:unix_ms? rerun_by:text? rerun_mode:text? rerun_nodes:int? budgets:text? schedule:text? fire_at:unix_ms? parent_execution_id:text? nodes_failed:int? nodes_expired:int? nodes_cancelled:int? nodes_skipped:int? now:unix_ms? fair_key:text? priority:text? start_at:unix_ms? started_by:text? memo:bytes? run_key:text? queued:int? queued_behind:text? forked_from:text? kept_nodes:int?
+-- @reply    OK flow_name:text run_id:text namespace:text state:text outcome:text created_at:unix_ms closed_at:unix_ms deadline_at:unix_ms node_count:int edge_count:int open_nodes:int failed_node:text failure_reason:text failure_category:text cancel_reason:text cancelled_by:text definition:bytes next_cursor:text nodes:list(described_node) paused:text rerun_count:int? rerun_at:unix_ms? rerun_by:text? rerun_mode:text? rerun_nodes:int? budgets:text? schedule:text? fire_at:unix_ms? parent_execution_id:text? nodes_failed:int? nodes_expired:int? nodes_cancelled:int? nodes_skipped:int? now:unix_ms? fair_key:text? priority:text? start_at:unix_ms? started_by:text? memo:bytes? run_key:text? queued:int? queued_behind:text? forked_from:text? kept_nodes:int? finally_until:text?
 -- @error    invalid_input message:text
 -- @error    flow_not_found
 function F.ffx_describe_flow(K, A)
@@ -98,7 +99,7 @@ function F.ffx_describe_flow(K, A)
   local flow = fields_of(key.flow_core(c, A.flow_id), FLOW_FIELDS_SHOWN)
   if not flow then return reply.err('flow_not_found') end
   local first = not is_set(A.cursor)
-  if flow[EDGE_COUNT] == '' then flow[EDGE_COUNT] = '0' end
+  if flow[AT.edge_count] == '' then flow[AT.edge_count] = '0' end
   local page, cursor = member_list.page(c, A.flow_id, first and '0' or A.cursor, math.max(1, math.min(limit, MAX.page)))
   run_rows.load(c, page)
   local nodes = {}
@@ -112,8 +113,10 @@ function F.ffx_describe_flow(K, A)
   local more = record.values(key.flow_core(c, A.flow_id), 'paused', 'rerun_count', 'rerun_at', 'rerun_by',
     'rerun_mode', 'rerun_nodes', 'budgets', 'schedule', 'fire_at', 'parent_execution_id',
     'nodes_failed', 'nodes_expired', 'nodes_cancelled', 'nodes_skipped', 'fair_key', 'priority', 'start_at', 'creator_identity',
-    'memo', 'run_key', 'queued', 'run_key_id', 'forked_from', 'kept_nodes')
+    'memo', 'run_key', 'queued', 'run_key_id', 'forked_from', 'kept_nodes',
+    'finally_until', 'main_deadline_at')
   more[2], more[6], more[7] = more[2] or '0', more[6] or '0', budget_gate.of(c, A.flow_id, more[7])
+  if more[25] then out[AT.deadline + 2] = more[26] or '' end
   for i = 11, 14 do more[i] = more[i] or '0' end
   for i = 1, 14 do out[#out + 1] = more[i] or '' end
   out[#out + 1] = c.now_text
@@ -122,6 +125,7 @@ function F.ffx_describe_flow(K, A)
   out[#out + 1] = more[21] and run_key.running(c, more[22]) or ''
   out[#out + 1] = more[23] or ''
   out[#out + 1] = more[24] or '0'
+  out[#out + 1] = more[25] or ''
   return out
 end
 

@@ -7,7 +7,8 @@ local MAX = { page = 200, checked = 500, batch = 64 }
 local RUN_FIELDS = {
   'managed', 'run_id', 'public_flow_state', 'outcome', 'created_at', 'closed_at', 'flow_kind', 'node_count', 'open_nodes',
   'nodes_failed', 'nodes_cancelled', 'nodes_expired', 'nodes_skipped', 'failed_node', 'paused', 'purging', 'node_total',
-  'parent_execution_id', 'namespace', 'start_at', 'run_key', 'queued',
+  'parent_execution_id', 'namespace', 'start_at', 'run_key', 'queued', 'failure_reason', 'failure_category',
+  'rerun_at',
 }
 local RUN_ID, CREATED_AT, CLOSED_AT, FLOW_NAME, NODE_COUNT, OPEN, SKIPPED, PURGING, NODE_TOTAL, PARENT, NAMESPACE, START_AT, RUN_KEY, QUEUED =
   2, 5, 6, 7, 8, 9, 13, 16, 17, 18, 19, 20, 21, 22
@@ -39,6 +40,8 @@ local function parse(A)
   q.run_key, q.queued = is_set(A.run_key) and A.run_key, A.queued == '1'
   if #A.tags % 2 ~= 0 then return nil, reply.err('invalid_input', 'tags must be pairs of a name and a value') end
   q.tags = A.tags
+  if not A.terms then return nil, reply.err('invalid_input', 'the count of terms does not fit the arguments') end
+  q.terms, q.tag_names, q.only = A.terms, A.tag_names or '', is_set(A.only) and A.only
   q.children = A.children == '1'
   if is_set(A.states) then
     q.states = {}
@@ -56,8 +59,9 @@ local function has_tags(tags_key, tags)
 end
 
 -- Reports whether a run's id or the name of its flow contains a text, regardless of case.
-local function has_text(run, text)
-  return string.find(folded(run[RUN_ID]), text, 1, true) or string.find(folded(run[FLOW_NAME] or ''), text, 1, true)
+local function has_text(core_key, text)
+  local run = record.values(core_key, 'run_id', 'flow_kind')
+  return string.find(folded(run[1] or ''), text, 1, true) or string.find(folded(run[2] or ''), text, 1, true)
 end
 
 -- Reports whether a time (ms) is among the times of the search.
@@ -70,22 +74,25 @@ local function found(c, q, flow_id, at)
   if q.states and not q.states[record.value(core_key, 'outcome') or 'open'] then return nil end
   if q.queued and not record.value(core_key, 'queued') then return nil end
   if q.run_key and record.value(core_key, 'run_key') ~= q.run_key then return nil end
-  if not has_tags(tags_key, q.tags) then return nil end
+  if q.text and not has_text(core_key, q.text) then return nil end
+  if not has_tags(tags_key, q.tags) or not run_list.has_terms(core_key, tags_key, q.terms) then return nil end
   local rows = row.run(c, flow_id)
-  if not rows or not q.set and at ~= (q.closed and rows.closed or rows.listed) then return nil end
+  if not rows or not q.sets and at ~= (q.closed and rows.closed or rows.listed) then return nil end
   local run = record.values(core_key, unpack(RUN_FIELDS))
   if not run[RUN_ID] or run[PURGING] or run[PARENT] and not q.children then return nil end
   if is_set(q.name) and run[FLOW_NAME] ~= q.name or is_set(q.namespace) and run[NAMESPACE] ~= q.namespace then return nil end
-  if not is_at(q, tonumber(run[q.closed and CLOSED_AT or CREATED_AT]) or 0) or q.text and not has_text(run, q.text) then return nil end
+  if not is_at(q, tonumber(run[q.closed and CLOSED_AT or CREATED_AT]) or 0) then return nil end
   -- While a large flow is being submitted, its record does not have all nodes yet.
   run[NODE_COUNT] = run[NODE_TOTAL] or run[NODE_COUNT]
   run[OPEN] = number.text(row.open(rows))
   for i = NODE_COUNT, SKIPPED do run[i] = is_set(run[i]) and run[i] or '0' end
   run[1] = flow_id
   for i = 1, PURGING do run[i] = run[i] or '' end
+  local reason, category, rerun_at = run[QUEUED + 1] or '', run[QUEUED + 2] or '', run[QUEUED + 3] or ''
   run[PURGING], run[PURGING + 1] = redis.call('HGETALL', tags_key), run[START_AT] or ''
   run[PURGING + 2], run[PURGING + 3], run[PURGING + 4] = run[RUN_KEY] or '', run[QUEUED] and '1' or '0', number.digits(at)
-  for i = QUEUED, PURGING + 5, -1 do run[i] = nil end
+  run[PURGING + 5], run[PURGING + 6], run[PURGING + 7] = reason, category, rerun_at
+  for i = QUEUED + 3, PURGING + 8, -1 do run[i] = nil end
   return run
 end
 
@@ -101,15 +108,23 @@ local function rank_behind(q)
   return is_behind and rank or rank + 1
 end
 
+-- Makes the list of the named runs, those after a place.
+local function begin_in_named(c, q)
+  local behind = q.behind_at and { q.behind_id, q.behind_at }
+  q.named = {}
+  for flow_id in string.gmatch(q.only, '[^,]+') do
+    local run = row.run(c, flow_id)
+    local entry = run and { flow_id, q.closed and run.closed or run.listed }
+    if entry and entry[2] > 0 and (not behind or run_list.comes_first(q, behind, entry)) then q.named[#q.named + 1] = entry end
+  end
+  table.sort(q.named, function(a, b) return run_list.comes_first(q, a, b) end)
+  return 0
+end
+
 -- Chooses the shortest list that has all runs of the search, and finds the rank at which it begins there.
 local function begin(c, q)
-  if q.tags[1] and not q.closed then
-    q.set = key.ffx_tagged_runs(c, q.tags[1], q.tags[2])
-    local from = q.oldest_first and q.after or not q.oldest_first and q.before
-    if q.behind_at then from = math.floor(q.behind_at / 1000) end
-    q.none_from = q.before and q.before * 1000 + 1
-    return run_list.rank_behind(q.set, from, q.behind_id, q.oldest_first)
-  end
+  if q.only then return begin_in_named(c, q) end
+  if (q.tags[1] or q.terms[1]) and not q.closed then return run_list.begin_sets(c, q) end
   local name = q.closed and run_entries.OVER or is_set(q.name) and run_entries.OF_FLOW .. q.name or run_entries.ALL
   q.list = run_entries.key(c, name)
   if q.before then q.none_from = run_entries.none_from(c, q.closed and run_entries.OVER or run_entries.ALL, q.before) end
@@ -120,23 +135,18 @@ end
 
 -- Returns runs by rank, from a rank on, each with the time (µs) of its entry.
 local function page_of(q, rank, count)
-  local page
-  if q.list then
-    page = run_entries.page(q.list, rank, count, q.oldest_first)
-    for i = 1, #page do
-      local at, flow_id = run_entries.read(page[i])
-      page[i] = { flow_id or '', at or 0 }
-    end
+  if q.sets then return run_list.next_of_sets(q, count) end
+  local page = {}
+  if q.named then
+    for i = rank + 1, math.min(#q.named, rank + count) do page[#page + 1] = q.named[i] end
     return page
   end
-  if q.oldest_first then
-    page = redis.call('ZRANGE', q.set, rank, rank + count - 1, 'WITHSCORES')
-  else
-    page = redis.call('ZRANGE', q.set, rank, rank + count - 1, 'REV', 'WITHSCORES')
+  page = run_entries.page(q.list, rank, count, q.oldest_first)
+  for i = 1, #page do
+    local at, flow_id = run_entries.read(page[i])
+    page[i] = { flow_id or '', at or 0 }
   end
-  local pairs_of = {}
-  for i = 1, #page, 2 do pairs_of[#pairs_of + 1] = { page[i], tonumber(page[i + 1]) * 1000 } end
-  return pairs_of
+  return page
 end
 
 -- Reports whether all wanted runs come before an entry, in the order of the search.
@@ -145,7 +155,7 @@ local function is_past(q, at)
   return q.after and at < q.after * 1000
 end
 
--- @record run flow_id:flow_id run_id:text state:text outcome:text created_at:unix_ms closed_at:unix_ms flow_name:text? node_count:int? open_nodes:int? nodes_failed:int? nodes_cancelled:int? nodes_expired:int? nodes_skipped:int? failed_node:text? paused:text? tags:pairs? start_at:unix_ms? run_key:text? queued:bool? listed_at:int?
+-- @record run flow_id:flow_id run_id:text state:text outcome:text created_at:unix_ms closed_at:unix_ms flow_name:text? node_count:int? open_nodes:int? nodes_failed:int? nodes_cancelled:int? nodes_expired:int? nodes_skipped:int? failed_node:text? paused:text? tags:pairs? start_at:unix_ms? run_key:text? queued:bool? listed_at:int? failure_reason:text? failure_category:text? rerun_at:unix_ms?
 
 -- @function ffx_list_runs
 -- @summary  Returns runs in one partition, the newest first, or the oldest first: of a flow or of all, in certain states (open,
@@ -153,7 +163,10 @@ end
 --           at `before` or earlier and at `after` or later. With the order `closed` both are times of the end, and only runs that
 --           are over are returned. Each has its place in the order, `listed_at` (µs); with `behind_at` and `behind_id`, returns
 --           those after such a place, and the id of its run, whether or not the run still exists. With `run_key`, returns the runs
---           with this key, with `queued` those that wait in the queue of their key. Checks a bounded number of runs and may return
+--           with this key, with `queued` those that wait in the queue of their key, with `only` the ones with these ids.
+--           Each of the `terms` must be the value of a tag of the run, or have all its words, comma-separated, among the words
+--           of the run's failure; the sets of the tags that `tag_names` names are searched for a value. `cut` means that a set of a
+--           word that was searched keeps only the newest runs. Checks a bounded number of runs and may return
 --           fewer than there are: while `more`, continue after `next_at` and `next_id`. The tags are names and values in turn.
 --           Child runs are left out without `children`, and runs of other namespaces with `namespace`.
 -- @flags    derives readonly
@@ -172,27 +185,30 @@ end
 -- @arg      run_key            text optional
 -- @arg      queued             bool optional
 -- @arg      behind_at          int optional
+-- @arg      only               csv optional
+-- @arg      tag_names          csv optional
+-- @group    terms              value:text words:text
 -- @args     tags               text
--- @reply    OK runs:list(run) more:bool? next_at:int? next_id:flow_id?
+-- @reply    OK runs:list(run) more:bool? next_at:int? next_id:flow_id? cut:bool?
 -- @error    invalid_input message:text
 function F.ffx_list_runs(K, A)
   local q, err = parse(A)
   if err then return err end
   local c = call.open(K.partition)
   local rank = begin(c, q)
-  local filtered = q.states or q.closed or q.tags[1] or q.text or q.run_key or q.queued or not q.children or is_set(q.namespace)
+  local filtered = q.states or q.closed or q.tags[1] or q.terms[1] or q.text or q.run_key or q.queued or not q.children or is_set(q.namespace)
   local batch = filtered and math.max(q.limit, MAX.batch) or q.limit
   local runs, looked_at = {}, 0
   while true do
     local page = page_of(q, rank, batch)
     for i = 1, #page do
       local flow_id, at = page[i][1], page[i][2]
-      if is_past(q, at) then return reply.ok(runs, '0') end
+      if is_past(q, at) then return reply.ok(runs, '0', '0', '', q.is_cut or '0') end
       runs[#runs + 1] = found(c, q, flow_id, at)
       looked_at = looked_at + 1
-      if #runs == q.limit or looked_at == MAX.checked then return reply.ok(runs, '1', number.digits(at), flow_id) end
+      if #runs == q.limit or looked_at == MAX.checked then return reply.ok(runs, '1', number.digits(at), flow_id, q.is_cut or '0') end
     end
-    if #page < batch then return reply.ok(runs, '0') end
+    if #page < batch then return reply.ok(runs, '0', '0', '', q.is_cut or '0') end
     rank = rank + batch
   end
 end

@@ -233,7 +233,7 @@ local function send_signals(c, A, outcomes)
       code = err and err[2] or 'OK'
     end
     answer = answer or {}
-    sent[i] = { code, answer[1] or '', answer[2] or '', answer[3] or '', answer[4] or '0', answer[5] or '', err and err[3] or '' }
+    sent[i] = { code, answer[1] or '', answer[2] or '', answer[3] or '', answer[4] or '0', answer[5] or '', err and err[3] or '', answer[6] or '', answer[7] or {} }
   end
   return sent
 end
@@ -248,7 +248,7 @@ local function claim_first(c, request, may_repeat)
 end
 
 -- @record    submission_outcome code:text what:text stored:text given:text
--- @record    sent_signal code:text outcome:text signal_id:text first_outcome:text matched:bool answer_schema:text detail:text
+-- @record    sent_signal code:text outcome:text signal_id:text first_outcome:text matched:bool answer_schema:text detail:text uncounted:text? counting:list(text)?
 
 -- @function ffx_submit
 -- @summary  Creates runs of one class and makes their roots eligible. ffx_put_graph stores its graph before; when the partition

@@ -96,7 +96,7 @@ end
 -- @arg      node               text
 -- @arg      step               text optional
 -- @include  outgoing_signal
--- @reply    OK outcome:text signal_id:signal_id first_outcome:text matched:bool answer_schema:text?
+-- @reply    OK outcome:text signal_id:signal_id first_outcome:text matched:bool answer_schema:text? uncounted:text? counting:list(text)?
 -- @error    flow_not_found
 -- @error    flow_purging
 -- @error    execution_not_found

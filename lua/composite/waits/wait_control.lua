@@ -83,7 +83,13 @@ local function early_effect(k, A, core)
   local state = condition.fresh(wait.of_node(record.value(k.core, 'wait_spec')).condition)
   suspension_record.match_early(k, state)
   if condition.is_met(state) then return nil end
-  return condition.match(state, A.signal_name, A.signal_id, A.source_identity) and 'appended_to_waitpoint' or 'no_op'
+  return condition.match(state, A.signal_name, A.signal_id, A.source_identity) and 'appended_to_waitpoint' or 'no_op', state
+end
+
+-- Returns the reply to a signal that does not count: with why, and the names that do.
+local function uncounted(outcome, signal_id, first, state, A)
+  if not state then return { outcome, signal_id, first, '0' } end
+  return { outcome, signal_id, first, '0', '', condition.refusal(state, A.signal_name, A.source_identity), condition.names(state) }
 end
 
 -- Sends a signal to a pending waitpoint, as take does.
@@ -91,11 +97,12 @@ local function take_early(c, k, A, core)
   if redis.call('XLEN', k.signals) >= MAX_EARLY then
     return nil, reply.err('signal_limit_exceeded', number.text(MAX_EARLY))
   end
-  local effect = early_effect(k, A, core)
+  local effect, state = early_effect(k, A, core)
   if not effect then return { 'closed', A.signal_id, '', '0' } end
   signal.buffer(c, k, A, core, LIMITS, effect)
   if not core.wait and A.target_scope ~= 'step' then redis.call('HINCRBY', k.waitpoint, 'by_token', 1) end
   local outcome, counts = signal.told(effect)
+  if effect == 'no_op' then return uncounted(outcome, A.signal_id, '', state, A) end
   return { outcome, A.signal_id, '', counts }
 end
 
@@ -112,7 +119,9 @@ local function take(c, k, A, core, w)
   if before and not before.here then
     return nil, reply.err('invalid_input', 'signal_id ' .. A.signal_id .. ' belongs to another waitpoint')
   elseif before then
-    return { 'duplicate', before.id, signal.told(before.effect) }
+    local outcome, counts = signal.told(before.effect)
+    if before.effect == 'no_op' then return uncounted('duplicate', before.id, outcome, condition.read(k.condition), A) end
+    return { 'duplicate', before.id, outcome, counts }
   end
   local ended = over(c, core, w, A)
   if ended then return { ended, A.signal_id, '', '0' } end
@@ -127,6 +136,7 @@ local function take(c, k, A, core, w)
   if not state or state.closed then return { 'closed', A.signal_id, '', '0' } end
   local effect = signal.deliver(c, k, A, core, w, state, LIMITS, 0)
   local outcome, counts = signal.told(effect)
+  if effect == 'no_op' then return uncounted(outcome, A.signal_id, '', state, A) end
   return { outcome, A.signal_id, '', counts }
 end
 
@@ -164,7 +174,7 @@ end
 -- @arg      waitpoint_id       waitpoint_id
 -- @arg      waitpoint_token    text
 -- @include  outgoing_signal
--- @reply    OK outcome:text signal_id:signal_id first_outcome:text matched:bool answer_schema:text?
+-- @reply    OK outcome:text signal_id:signal_id first_outcome:text matched:bool answer_schema:text? uncounted:text? counting:list(text)?
 -- @error    invalid_token
 -- @error    signal_limit_exceeded limit:int
 -- @error    signal_too_large bytes:int limit:int

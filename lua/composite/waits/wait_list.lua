@@ -15,18 +15,6 @@ local function wait_of(c, execution_id, waitpoint_id)
   return s
 end
 
--- Returns the names that count, each once. None: every name does.
-local function names_of(state)
-  local names, seen = {}, {}
-  for _, matcher in ipairs(state.matchers) do
-    if matcher.name ~= '' and not seen[matcher.name] then
-      seen[matcher.name] = true
-      names[#names + 1] = matcher.name
-    end
-  end
-  return names
-end
-
 local function is_open(w, core)
   return w.state == 'pending' and core.lifecycle_phase ~= 'terminal' or w.state == 'active'
 end
@@ -45,16 +33,16 @@ local function describe(c, execution_id, core, waitpoint_id, w)
   return {
     execution_id, core.node or '', w.step or '', waitpoint_id, w.waitpoint_key or '', w.state, w.created_at or '',
     w.activated_at or '', s.timeout_at or w.expires_at or '', s.timeout_behavior or '', s.escalated and '1' or '0',
-    names_of(state), state.mode, #state.matchers > 0 and number.text(condition.needed(state)) or '0',
+    condition.names(state), state.mode, #state.matchers > 0 and number.text(condition.needed(state)) or '0',
     number.text(state.satisfied), state.distinct and '1' or '0', w.closed_at or '', w.close_reason or '', text,
-    wait.about_text(key.exec_core(c, execution_id), core, w) or '', w.timer or '0',
+    wait.about_text(key.exec_core(c, execution_id), core, w) or '', w.timer or '0', condition.names(state, true),
   }
 end
 
 -- Maximum number of members that are read in one call.
 local MEMBERS_PER_CALL = 128
 
--- @record listed_waitpoint execution_id:execution_id node:text step:text waitpoint_id:waitpoint_id waitpoint_key:text state:text created_at:unix_ms activated_at:unix_ms timeout_at:unix_ms timeout_behavior:text escalated:bool signals:list(text) match_mode:text needed:int received:int distinct:bool closed_at:unix_ms close_reason:text waitpoint_token:text about:json? timer:bool?
+-- @record listed_waitpoint execution_id:execution_id node:text step:text waitpoint_id:waitpoint_id waitpoint_key:text state:text created_at:unix_ms activated_at:unix_ms timeout_at:unix_ms timeout_behavior:text escalated:bool signals:list(text) match_mode:text needed:int received:int distinct:bool closed_at:unix_ms close_reason:text waitpoint_token:text about:json? timer:bool? decisive:list(text)?
 
 -- Returns the run that a member waits for, or nil.
 local function child_of(c, execution_id)

@@ -11,11 +11,13 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/contract/internal/backend/link"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/contractnode"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 )
 
 const (
@@ -31,6 +33,7 @@ type storedWait struct {
 	TimeoutMS int64           `json:"timeout"`
 	OnTimeout string          `json:"timeout_behavior"`
 	Collect   bool            `json:"collect"`
+	Approval  bool            `json:"approval"`
 }
 
 // ServeWaits claims the waitpoint nodes of a partition that can continue: it suspends nodes whose wait has not begun,
@@ -59,6 +62,18 @@ func (c *Steps) serveWait(ctx context.Context, p keyspace.Partition, x *enginerp
 	if err != nil {
 		return err
 	}
+	rejection, err := spec.rejection(result)
+	if err != nil {
+		return err
+	}
+	if rejection != "" {
+		_, err = c.Fail(ctx, enginerpc.FailCall{
+			Partition: p, ExecutionID: x.ExecutionID, LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch,
+			AttemptID: x.AttemptID, AttemptIndex: x.AttemptIndex, Reason: rejection,
+			Category: activityspec.CategoryRejected,
+		})
+		return err
+	}
 	if result != nil {
 		_, err = c.Complete(ctx, enginerpc.CompleteCall{
 			Partition: p, ExecutionID: x.ExecutionID, LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch,
@@ -77,6 +92,36 @@ func (c *Steps) serveWait(ctx context.Context, p keyspace.Partition, x *enginerp
 		_, err := c.suspend(ctx, call)
 		return err
 	})
+}
+
+// maxComment bounds the comment in the failure of a rejected approval, in bytes.
+const maxComment = 1024
+
+// rejection returns the failure of an approval that was rejected, by the journal entry of its wait; "" otherwise.
+func (s *storedWait) rejection(entry []byte) (string, error) {
+	if !s.Approval || len(entry) == 0 || entry[0] != markList {
+		return "", nil
+	}
+	var signals []struct {
+		Name    string          `json:"name"`
+		Source  string          `json:"source"`
+		Payload json.RawMessage `json:"payload"`
+	}
+	if err := json.Unmarshal(entry[1:], &signals); err != nil {
+		return "", fmt.Errorf("signals of an approval: %w", err)
+	}
+	if len(signals) == 0 || signals[len(signals)-1].Name != activityspec.Reject {
+		return "", nil
+	}
+	last := signals[len(signals)-1]
+	text := "rejected by " + last.Source
+	var decision struct {
+		Comment string `json:"comment"`
+	}
+	if json.Unmarshal(last.Payload, &decision) == nil && decision.Comment != "" {
+		text += ": " + recordtext.Text(decision.Comment, maxComment)
+	}
+	return text, nil
 }
 
 // nodeResult returns the result of a waitpoint node for the journal entry of its wait.

@@ -100,7 +100,7 @@ func (c *Signals) signalOnce(
 			return reply, err
 		}
 		if !missed {
-			return c.delivered(ctx, p, reply, kept.Status, kept.SignalID, kept.Effect)
+			return c.delivered(ctx, p, reply, kept.Status, kept.SignalID, kept.Effect, &call)
 		}
 		again := uuid.NewSHA1(uuid.NameSpaceOID, []byte("again "+kept.SignalID)).String()
 		signal.SignalID, signal.IdempotencyKey = enginecore.SignalID(again), again
@@ -112,7 +112,7 @@ func (c *Signals) signalOnce(
 	if err != nil {
 		return c.signalRefused(ctx, call, w, reply, err)
 	}
-	reply, err = c.delivered(ctx, p, reply, sent.Status, sent.SignalID, sent.Effect)
+	reply, err = c.delivered(ctx, p, reply, sent.Status, sent.SignalID, sent.Effect, &call)
 	if sent.Effect == effectResumed {
 		c.TellWork(ctx, p, core.Lane())
 		c.ServeSoon(ctx, p, core.Lane())
@@ -160,7 +160,7 @@ func (c *Signals) signalRefused(
 		return reply, readErr
 	}
 	if first, err := results[0].ToString(); err == nil {
-		return c.delivered(ctx, call.Partition, reply, enginerpc.StatusDuplicate, enginecore.SignalID(first), "")
+		return c.delivered(ctx, call.Partition, reply, enginerpc.StatusDuplicate, enginecore.SignalID(first), "", &call)
 	}
 	reply.Outcome = "closed"
 	if strings.HasPrefix(w["close_reason"], "timed_out") || w["close_reason"] == "never_committed" {
@@ -172,7 +172,7 @@ func (c *Signals) signalRefused(
 // delivered fills in the outcome of a signal that the engine took, now or before.
 func (c *Signals) delivered(
 	ctx context.Context, p keyspace.Partition, reply enginerpc.SignalReply, status enginerpc.Status,
-	id enginecore.SignalID, effect string,
+	id enginecore.SignalID, effect string, call *enginerpc.SignalCall,
 ) (enginerpc.SignalReply, error) {
 	reply.SignalID = id
 	outcome := &reply.Outcome
@@ -188,6 +188,41 @@ func (c *Signals) delivered(
 	*outcome, reply.Matched = "accepted", effect != "no_op"
 	if effect == effectResumed {
 		*outcome = "resumed"
+	}
+	if !reply.Matched {
+		return c.uncounted(ctx, p, reply, call)
+	}
+	return reply, nil
+}
+
+// uncounted fills in why a wait does not count a signal, and the names that count.
+func (c *Signals) uncounted(
+	ctx context.Context, p keyspace.Partition, reply enginerpc.SignalReply, call *enginerpc.SignalCall,
+) (enginerpc.SignalReply, error) {
+	results, err := c.Read(ctx, c.Client.B().Hgetall().Key(c.Keys.WaitpointCondition(p, call.WaitpointID)).Build())
+	if err != nil {
+		return reply, err
+	}
+	state, err := results[0].AsStrMap()
+	if err != nil {
+		return reply, engine.ReadError(ctx, "HGETALL", err)
+	}
+	reply.Uncounted = "name"
+	isCounted := false
+	total, _ := strconv.Atoi(state["total_matchers"])
+	for i := range total {
+		prefix := "matcher:" + strconv.Itoa(i) + ":"
+		name := state[prefix+"name"]
+		if name == "" || name == call.SignalName {
+			reply.Uncounted = "enough"
+		}
+		if name != "" && !slices.Contains(reply.Counting, name) {
+			reply.Counting = append(reply.Counting, name)
+		}
+		isCounted = isCounted || state[prefix+"satisfied"] == "1" && state[prefix+"source"] == call.SourceIdentity
+	}
+	if reply.Uncounted == "enough" && isCounted && state["distinct"] == "1" {
+		reply.Uncounted = "source"
 	}
 	return reply, nil
 }
@@ -313,6 +348,9 @@ func describeCondition(l *enginerpc.ListedWaitpoint, state engine.Record) {
 		name := state["matcher:"+strconv.Itoa(i)+":name"]
 		if name != "" && !slices.Contains(l.Signals, name) {
 			l.Signals = append(l.Signals, name)
+		}
+		if name != "" && int64(i) >= int64(total)-decisive && !slices.Contains(l.Decisive, name) {
+			l.Decisive = append(l.Decisive, name)
 		}
 	}
 	l.MatchMode, l.Distinct, l.Received = state["match_mode"], state["distinct"] == "1", state.Int("satisfied_count")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"strconv"
+	"strings"
 
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/numfmt"
 )
@@ -117,7 +118,23 @@ func parseInline(buf []byte) ([]string, int, error) {
 	for _, f := range bytes.Fields(buf[:end]) {
 		words = append(words, string(bytes.Trim(f, `"'`)))
 	}
+	if isHTTP(words) {
+		return nil, 0, protocolError("this port is an engine's, and speaks no HTTP")
+	}
 	return words, end + 1, nil
+}
+
+// isHTTP reports whether a line belongs to an HTTP request. A page in a browser can post to every port of the machine,
+// and its body would be commands.
+func isHTTP(words []string) bool {
+	if len(words) == 0 {
+		return false
+	}
+	switch strings.ToUpper(words[0]) {
+	case "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "CONNECT", "TRACE", "HOST:":
+		return true
+	}
+	return len(words) == 3 && strings.HasPrefix(words[2], "HTTP/")
 }
 
 // AppendHeader writes the line that begins a value of a kind: n is its length, or the number of its elements.
