@@ -3,7 +3,8 @@ package flow
 import "reflect"
 
 // Binding defines the source of a value of type T in a run: the flow's input, a constant, the result of another node,
-// or a list or struct of these. A Ref is a Binding; Const, List, Struct, AnyOf, Quorum and FailureOf create the others.
+// or a list or struct of these. A Ref is a Binding; Const, OrElse, List, Struct, AnyOf, Quorum and FailureOf create the
+// others.
 type Binding[T any] interface {
 	AnyBinding
 	// typed prevents using a binding of one type as one of another.
@@ -12,7 +13,7 @@ type Binding[T any] interface {
 
 // AnyBinding is a Binding of any type.
 type AnyBinding interface {
-	draft() draft
+	constOrRef() draft
 }
 
 // Upstream is a Ref of any type, as After takes it.
@@ -40,7 +41,7 @@ func (r Ref[T]) Name() string {
 	return r.owner.graph.Nodes[r.index].Name
 }
 
-func (r Ref[T]) draft() draft {
+func (r Ref[T]) constOrRef() draft {
 	return draft{kind: draftRef, typ: reflect.TypeFor[T](), owner: r.owner, index: r.index}
 }
 
@@ -52,6 +53,23 @@ func (Ref[T]) typed(T) {}
 // and stored with the flow.
 func Const[T any](value T) Binding[T] {
 	return bound[T]{draft{kind: draftConst, typ: reflect.TypeFor[T](), value: value}}
+}
+
+// OrElse is the result of a node, or value if that node was skipped for a condition: because of a case that was not
+// taken, also further up, or because its sub-flow succeeded without a result. The node with this binding runs in both
+// cases:
+//
+//	discount := flow.Node(f, "discount", discountOf, order, flow.When(order, "regular", isRegular))
+//	total := flow.Node(f, "total", totalOf, flow.Struct[Sum](
+//		flow.Field("order", order), flow.Field("discount", flow.OrElse(discount, 0))))
+//
+// After any other end of the node (failed, expired, cancelled, or skipped since another node did not end as it must)
+// value does not count, and the node with this binding is skipped. Both nodes must have the codec JSON, and value is
+// bounded as in Const. In a flow whose nodes are all joined by AnyOf, use that instead: a join takes no OrElse.
+func OrElse[T any](ref Ref[T], value T) Binding[T] {
+	return bound[T]{draft{
+		kind: draftOrElse, typ: reflect.TypeFor[T](), value: value, items: []draft{ref.constOrRef()},
+	}}
 }
 
 // List is the results of several nodes of one type, in the order given. A list of none is an empty one.
@@ -84,8 +102,8 @@ func Field(jsonName string, value AnyBinding) FieldBinding {
 
 type bound[T any] struct{ d draft }
 
-func (b bound[T]) draft() draft { return b.d }
-func (bound[T]) typed(T)        {}
+func (b bound[T]) constOrRef() draft { return b.d }
+func (bound[T]) typed(T)             {}
 
 type draftKind int
 
@@ -98,6 +116,7 @@ const (
 	draftSome
 	draftFailure
 	draftTimeIn
+	draftOrElse
 )
 
 // draft is a binding before it is lowered: it still has the Go types.

@@ -8,6 +8,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/jsontype"
 )
 
 // Builder collects the nodes of a flow that takes an In and returns an Out. It is not safe for concurrent use. Build
@@ -31,8 +32,10 @@ func New[In, Out any](name string, opts ...Option) *Builder[In, Out] {
 		fields:   make(fieldCache),
 		reported: make(map[int]flowgraph.Reported),
 		results:  make(map[int]reflect.Type),
+		places:   make(map[string][]place),
 		faults:   flowgraph.FaultList{Flow: name},
 	}
+	b.declared("")
 	for i, opt := range opts {
 		if opt == nil {
 			b.faults.Add("", "", flowgraph.ErrOption, "option %d is nil", i+1)
@@ -102,11 +105,13 @@ func (f *Builder[In, Out]) Build() (*Definition[In, Out], error) {
 		Skip: b.reported,
 	}
 	check.Run()
+	b.checkType("input", reflect.TypeFor[In](), &check.Faults)
+	b.checkType("result", reflect.TypeFor[Out](), &check.Faults)
 	b.keyPaths(reflect.TypeFor[In](), &check.Faults)
 	if !b.returned && reflect.TypeFor[Out]() != reflect.TypeFor[struct{}]() {
 		check.Faults.Add("", "return", flowgraph.ErrNoReturn, "%s; call flow.Return", b.graph.OutputType)
 	}
-	if err := faultsError(check.Faults.Err()); err != nil {
+	if err := faultsError(check.Faults.Err(), b.placeOf); err != nil {
 		return nil, err
 	}
 	g := b.graph.Clone()
@@ -133,6 +138,7 @@ type builder struct {
 	// reported lists, by node index, the parts with known faults, which the validation does not report again.
 	reported map[int]flowgraph.Reported
 	results  map[int]reflect.Type // of nodes, by their indexes
+	places   map[string][]place   // of the declarations of nodes, by name; of the flow under ""
 }
 
 // refTo refers to the result of a node, and records its type.
@@ -221,7 +227,7 @@ func (b *builder) bind(
 		if spec.IsTimer() {
 			l.timer = spec.Wait.Timer
 		}
-		spec.Input = l.lower(input.draft(), &flowgraph.Position{Name: "input"})
+		spec.Input = l.lower(input.constOrRef(), &flowgraph.Position{Name: "input"})
 	}
 	known.Input = len(b.faults.List) > before
 	known.Join = len(settings.joins) > 1
@@ -233,7 +239,23 @@ func (b *builder) bind(
 		b.faults.Add(spec.Name, "finally", flowgraph.ErrEdge,
 			"it runs when all others have ended; it waits for no others")
 	}
-	b.graph.Nodes = append(b.graph.Nodes, *spec)
+	b.add(*spec)
+}
+
+// add appends a node to the graph, and records where it was declared.
+func (b *builder) add(spec flowgraph.Node) {
+	b.declared(spec.Name)
+	b.graph.Nodes = append(b.graph.Nodes, spec)
+}
+
+// checkType adds the fault of a type of the flow whose values JSON cannot hold.
+func (b *builder) checkType(path string, t reflect.Type, faults *flowgraph.FaultList) {
+	if b.codec == nil || b.codec.Name() != (activity.JSON{}).Name() {
+		return
+	}
+	if err := jsontype.Check(t); err != nil {
+		faults.Cause("", path, flowgraph.ErrType, err)
+	}
 }
 
 // use records that a node runs the activity. A worker could not distinguish two activities of the same name.
@@ -258,7 +280,7 @@ func (b *builder) upstreams(node string, input flowgraph.Expr, order []orderedRe
 	}
 	seen := make(map[string]flowgraph.Edge, len(edges)+len(order))
 	for _, e := range edges {
-		seen[e.Node] = flowgraph.Edge{Node: e.Node, Kind: flowgraph.SuccessOnly}
+		seen[e.Node] = flowgraph.Edge{Node: e.Node, Kind: e.Kind}
 	}
 	for _, kind := range flowgraph.OrderKinds {
 		for _, o := range order {

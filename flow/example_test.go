@@ -99,10 +99,10 @@ func ExampleBuilder_Build() {
 	}
 	fmt.Println(errors.Is(err, flow.ErrInvalid))
 	// Output:
-	// flow "census": node "scan": input.shard: type mismatch: field "shard" of flow_test.CountInput is int, the binding is string
-	// flow "census": node "scan": name: name is used twice: by nodes 1 and 2
-	// flow "census": node "scan": bad option: priority -1 is outside 0 to 9000
-	// flow "census": return: flow returns nothing, but has a result type: flow_test.Summary; call flow.Return
+	// flow "census": node "scan": input.shard: type mismatch: field "shard" of flow_test.CountInput is int, the binding is string (example_test.go:94)
+	// flow "census": node "scan": name: name is used twice: by nodes 1 and 2 (example_test.go:93, example_test.go:94)
+	// flow "census": node "scan": bad option: priority -1 is outside 0 to 9000 (example_test.go:94)
+	// flow "census": return: flow returns nothing, but has a result type: flow_test.Summary; call flow.Return (example_test.go:92)
 	// true
 }
 

@@ -19,6 +19,9 @@ func TestResolve(t *testing.T) {
 	object := func(name string, e flowgraph.Expr) flowgraph.Expr {
 		return flowgraph.Expr{Kind: flowgraph.ExprStruct, Fields: []flowgraph.ExprField{{Name: name, Value: e}}}
 	}
+	orElse := func(node string) flowgraph.Expr {
+		return flowgraph.Expr{Kind: flowgraph.ExprOrElse, Node: node, Value: []byte("7")}
+	}
 	nested := list()
 	for range flowgraph.MaxDepth + 1 {
 		nested = list(nested)
@@ -45,6 +48,9 @@ func TestResolve(t *testing.T) {
 		"odd name":       {object("<\"é\n", one), `{"<\"é\n":1}`, nil, false, ""},
 		"both":           {object("k", list(object("l", in), one)), `{"k":[{"l":"in"},1]}`, nil, true, ""},
 		"order":          {list(b, a, b), ``, flowgraph.ErrNoResult, false, "b a"},
+		"or else":        {orElse("a"), `{"x": 1.50}`, nil, false, "a"},
+		"or else empty":  {object("k", orElse("empty")), `{"k":7}`, nil, false, "empty"},
+		"or else none":   {list(orElse("b"), in), `[7,"in"]`, nil, true, "b"},
 		"zero":           {flowgraph.Expr{}, ``, flowgraph.ErrBinding, false, ""},
 		"zero within":    {list(flowgraph.Expr{}), ``, flowgraph.ErrBinding, false, ""},
 		"depth":          {nested, ``, flowgraph.ErrBinding, false, ""},

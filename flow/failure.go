@@ -84,7 +84,7 @@ func FailureOf(refs ...Upstream) Binding[Failure] {
 	items := make([]draft, len(refs))
 	for i, ref := range refs {
 		if ref != nil {
-			items[i] = ref.draft()
+			items[i] = ref.constOrRef()
 		}
 	}
 	return bound[Failure]{draft{kind: draftFailure, typ: reflect.TypeFor[Failure](), items: items}}

@@ -23,6 +23,8 @@ type Fault struct {
 	Detail string
 	// Cause is the error that caused the fault; it may be nil.
 	Cause error
+	// Place is where the node, or the flow, was declared: the base name of the file and the line, as "orders.go:12".
+	Place string
 }
 
 // Error names the position, the kind and the detail.
@@ -50,10 +52,12 @@ func Faults(err error) []*Fault {
 	return found
 }
 
-// faultsError returns the faults of a flow as an error of this package; nil without faults.
-func faultsError(err error) error {
+// faultsError returns the faults of a flow as an error of this package; nil without faults. placeOf gives each fault
+// its place.
+func faultsError(err error, placeOf func(*Fault) string) error {
 	var list []error
 	for _, fault := range Faults(err) {
+		fault.Place = placeOf(fault)
 		list = append(list, fault)
 	}
 	return errors.Join(list...)

@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand" //nolint:depguard // its Zipf has the name of another type
 	randv2 "math/rand/v2"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -44,6 +45,11 @@ type shape struct {
 	Raw   json.RawMessage `json:"raw,omitempty"`
 	Text  int             `json:"text,string,omitempty"`
 	Items []string        `json:"items,omitempty"`
+}
+
+// withoutPlaces is the text of an error of Build without the places of its faults.
+func withoutPlaces(err error) string {
+	return regexp.MustCompile(`(?m) \(\w+\.go:\d+(, \w+\.go:\d+)*\)$`).ReplaceAllString(err.Error(), "")
 }
 
 func TestBuildFaults(t *testing.T) {
@@ -138,7 +144,7 @@ func TestBuildFaults(t *testing.T) {
 			if d != nil || !errors.Is(err, tc.kind) {
 				t.Fatalf("got %v, want %v", err, tc.kind)
 			}
-			if tc.want != "" && !strings.Contains("\n"+err.Error()+"\n", "\nflow \"f\": "+tc.want+"\n") {
+			if tc.want != "" && !strings.Contains("\n"+withoutPlaces(err)+"\n", "\nflow \"f\": "+tc.want+"\n") {
 				t.Errorf("got  %v\nwant %s", err, tc.want)
 			}
 			for _, fault := range flow.Faults(err) {
@@ -233,7 +239,7 @@ func TestFlowFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			err := tc.build()
-			if !errors.Is(err, tc.kind) || tc.want != "" && err.Error() != tc.want && !strings.HasPrefix(err.Error(), tc.want+"\n") && !strings.HasSuffix(err.Error(), "\n"+tc.want) {
+			if !errors.Is(err, tc.kind) || tc.want != "" && !strings.Contains("\n"+withoutPlaces(err)+"\n", "\n"+tc.want+"\n") {
 				t.Errorf("got  %v\nwant %s", err, tc.want)
 			}
 		})

@@ -25,7 +25,7 @@ func Quorum[T any](k int, refs ...Ref[T]) Binding[[]T] {
 func drafts[T any](refs []Ref[T]) []draft {
 	items := make([]draft, len(refs))
 	for i, ref := range refs {
-		items[i] = ref.draft()
+		items[i] = ref.constOrRef()
 	}
 	return items
 }

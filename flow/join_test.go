@@ -164,7 +164,7 @@ func TestJoinFaults(t *testing.T) {
 			for _, fault := range tc.want {
 				want = append(want, `flow "f": node "n": `+fault)
 			}
-			if got := err.Error(); got != strings.Join(want, "\n") {
+			if got := withoutPlaces(err); got != strings.Join(want, "\n") {
 				t.Errorf("got\n%s\nwant\n%s", got, strings.Join(want, "\n"))
 			}
 		})

@@ -6,23 +6,14 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-	"unicode"
+
+	"github.com/flowfabric/flowfabric-go/internal/jsontype"
 )
 
-// jsonField is a field of a struct as encoding/json sees it.
-type jsonField struct {
-	name     string
-	typ      reflect.Type
-	optional bool
-	quoted   bool // the ",string" tag option
-	tagged   bool
-	depth    int
-}
-
-// jsonFields are the fields of one struct type in the order of their declaration.
+// jsonFields are the fields of one struct type that a run can fill, in the order of their declaration.
 type jsonFields struct {
-	list   []jsonField
-	byName map[string]jsonField
+	list   []jsontype.Field
+	byName map[string]jsontype.Field
 }
 
 // names lists the fields for a fault.
@@ -32,7 +23,7 @@ func (f jsonFields) names() string {
 	}
 	names := make([]string, len(f.list))
 	for i, field := range f.list {
-		names[i] = fmt.Sprintf("%q", field.name)
+		names[i] = fmt.Sprintf("%q", field.Name)
 	}
 	return strings.Join(names, ", ")
 }
@@ -52,126 +43,45 @@ func (c fieldCache) of(t reflect.Type) (jsonFields, string) {
 	switch {
 	case base.Kind() != reflect.Struct:
 		return jsonFields{}, "it is not a struct"
-	case reflect.PointerTo(base).Implements(reflect.TypeFor[json.Unmarshaler]()):
+	case jsontype.Has[json.Unmarshaler](base):
 		return jsonFields{}, "it has an UnmarshalJSON of its own"
-	case reflect.PointerTo(base).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
+	case jsontype.Has[encoding.TextUnmarshaler](base):
 		return jsonFields{}, "it has an UnmarshalText of its own"
 	}
-	fields := visibleFields(base)
+	fields := fieldsOf(base)
 	c[t] = fields
 	return fields, ""
 }
 
-// visibleFields applies the rules of encoding/json: of fields with one name the least nested counts, among these the
-// one with a tag, and none when that leaves several.
-func visibleFields(t reflect.Type) jsonFields {
-	all := collectFields(t, 0, map[reflect.Type]bool{})
-	best := make(map[string]jsonField, len(all))
-	clash := make(map[string]bool)
-	for _, f := range all {
-		old, ok := best[f.name]
-		switch {
-		case !ok || f.beats(old):
-			best[f.name] = f
-			clash[f.name] = false
-		case !old.beats(f):
-			clash[f.name] = true
+// fieldsOf returns the fields of a struct.
+func fieldsOf(t reflect.Type) jsonFields {
+	fields := jsonFields{byName: make(map[string]jsontype.Field)}
+	for _, f := range jsontype.Fields(t) {
+		if !f.WriteOnly {
+			fields.list = append(fields.list, f)
+			fields.byName[f.Name] = f
 		}
-	}
-	fields := jsonFields{byName: best}
-	listed := make(map[string]bool, len(all))
-	for _, f := range all {
-		if listed[f.name] {
-			continue
-		}
-		listed[f.name] = true
-		if clash[f.name] {
-			delete(best, f.name)
-			continue
-		}
-		fields.list = append(fields.list, best[f.name])
 	}
 	return fields
 }
 
-func (f jsonField) beats(other jsonField) bool {
-	if f.depth != other.depth {
-		return f.depth < other.depth
-	}
-	return f.tagged && !other.tagged
-}
-
-// collectFields lists the fields of t and of the types that it embeds. outer are the types around it, so that a type
-// that embeds a pointer to itself ends.
-func collectFields(t reflect.Type, depth int, outer map[reflect.Type]bool) []jsonField {
-	if outer[t] {
-		return nil
-	}
-	outer[t] = true
-	defer delete(outer, t)
-	var list []jsonField
-	for i := range t.NumField() {
-		f := t.Field(i)
-		tag := f.Tag.Get("json")
-		if tag == "-" {
-			continue
-		}
-		name, options, _ := strings.Cut(tag, ",")
-		if strings.ContainsFunc(name, notInTagName) {
-			name = ""
-		}
-		base := f.Type
-		if f.Anonymous && base.Kind() == reflect.Pointer {
-			base = base.Elem()
-		}
-		switch {
-		case !f.IsExported() && !(f.Anonymous && f.Type.Kind() == reflect.Struct):
-			// Nothing sets it. This does not apply to an embedded struct, since its fields may be exported; it applies
-			// to an embedded pointer to a struct, since the pointer is not exported.
-		case f.Anonymous && name == "" && base.Kind() == reflect.Struct:
-			list = append(list, collectFields(base, depth+1, outer)...)
-		default:
-			list = append(list, newJSONField(f, name, options, depth))
-		}
-	}
-	return list
-}
-
-// notInTagName finds the characters for which encoding/json ignores the name in a tag.
-func notInTagName(r rune) bool {
-	return !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
-}
-
-func newJSONField(f reflect.StructField, name, options string, depth int) jsonField {
-	field := jsonField{name: name, typ: f.Type, tagged: name != "", depth: depth}
-	if name == "" {
-		field.name = f.Name
-	}
-	field.optional = f.Type.Kind() == reflect.Pointer
-	for option := range strings.SplitSeq(options, ",") {
-		switch option {
-		case "omitempty", "omitzero":
-			field.optional = true
-		case "string":
-			field.quoted = true
-		}
-	}
-	return field
-}
+// isOptional reports whether a Struct may leave the field out.
+func isOptional(f jsontype.Field) bool { return f.CanBeAbsent || f.Go.Type.Kind() == reflect.Pointer }
 
 // refuses returns the reason why the field cannot take a value of type from, "" if it can.
-func (f jsonField) refuses(from reflect.Type) string {
+func refuses(f jsontype.Field, from reflect.Type) string {
+	typ := f.Go.Type
 	switch {
-	case f.quoted:
+	case f.Quoted:
 		return `is tagged ",string", which bindings do not honour`
-	case f.typ == from, f.typ.Kind() == reflect.Pointer && f.typ.Elem() == from:
+	case typ == from, typ.Kind() == reflect.Pointer && typ.Elem() == from:
 		return ""
-	case f.typ.Kind() == reflect.Interface && f.typ.NumMethod() == 0, f.typ == reflect.TypeFor[json.RawMessage]():
+	case typ.Kind() == reflect.Interface && typ.NumMethod() == 0, typ == reflect.TypeFor[json.RawMessage]():
 		return ""
 	}
-	want, got := f.typ.String(), from.String()
+	want, got := typ.String(), from.String()
 	if want == got {
-		want, got = typeName(f.typ), typeName(from)
+		want, got = typeName(typ), typeName(from)
 	}
 	return fmt.Sprintf("is %s, the binding is %s", want, got)
 }

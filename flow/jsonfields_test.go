@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/jsontype"
 )
 
 type (
@@ -88,12 +89,12 @@ func TestFieldsAreThoseOfJSON(t *testing.T) {
 			continue
 		}
 		for _, f := range fields.list {
-			if !reads(typ, f.name) {
-				t.Errorf("%T: encoding/json does not read %q", value, f.name)
+			if !reads(typ, f.Name) {
+				t.Errorf("%T: encoding/json does not read %q", value, f.Name)
 			}
 		}
 		for _, name := range []string{"A", "B", "C", "D", "E", "F", "X", "a", "b", "d", "e", "f", "x", "-", "c d/é", "named", "other", "inner", "Exported", "Text", "loop", "Cycle", "tagged"} {
-			known := slices.ContainsFunc(fields.list, func(f jsonField) bool { return f.name == name })
+			known := slices.ContainsFunc(fields.list, func(f jsontype.Field) bool { return f.Name == name })
 			if _, indexed := fields.byName[name]; known != indexed {
 				t.Errorf("%T: %q is listed: %v, indexed: %v", value, name, known, indexed)
 			}
@@ -163,8 +164,8 @@ func TestOptionalFields(t *testing.T) {
 	}]())
 	var optional []string
 	for _, f := range fields.list {
-		if f.optional {
-			optional = append(optional, f.name)
+		if isOptional(f) {
+			optional = append(optional, f.Name)
 		}
 	}
 	if !slices.Equal(optional, []string{"B", "c", "d"}) {

@@ -67,12 +67,12 @@ func typeAt(t reflect.Type, path []string) (found reflect.Type, fault string) {
 		case t.Kind() != reflect.Struct:
 			return nil, fmt.Sprintf("%s has no fields", t)
 		}
-		fields := visibleFields(t)
+		fields := fieldsOf(t)
 		field, ok := fields.byName[name]
 		if !ok {
 			return nil, fmt.Sprintf("%s has no JSON field %q; it has %s", t, name, fields.names())
 		}
-		t = field.typ
+		t = field.Go.Type
 	}
 	return t, ""
 }

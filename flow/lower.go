@@ -39,6 +39,8 @@ func (l lowering) lower(d draft, at *flowgraph.Position) flowgraph.Expr {
 		return l.failure(d, at)
 	case draftTimeIn:
 		return l.timeIn(d, at)
+	case draftOrElse:
+		return l.orElse(d, at)
 	default:
 		return flowgraph.Expr{Kind: flowgraph.ExprStruct, Fields: l.structure(d, at)}
 	}
@@ -68,6 +70,16 @@ func (l lowering) constant(d draft, at *flowgraph.Position) flowgraph.Expr {
 	return flowgraph.Expr{Kind: flowgraph.ExprConst, Value: value}
 }
 
+// orElse lowers a result with a constant in its place.
+func (l lowering) orElse(d draft, at *flowgraph.Position) flowgraph.Expr {
+	ref, value := l.ref(d.items[0], at), l.constant(d, at)
+	if ref.Kind == flowgraph.ExprInput {
+		l.b.faults.Add(l.node, at.String(), flowgraph.ErrEdge,
+			"the flow's input is there from the start; nothing takes its place")
+	}
+	return flowgraph.Expr{Kind: flowgraph.ExprOrElse, Node: ref.Node, Value: value.Value}
+}
+
 // structure checks the fields of a Struct and returns them ordered by name.
 func (l lowering) structure(d draft, at *flowgraph.Position) []flowgraph.ExprField {
 	known, problem := l.b.fields.of(d.typ)
@@ -89,8 +101,8 @@ func (l lowering) structure(d draft, at *flowgraph.Position) []flowgraph.ExprFie
 		case f.value == nil:
 			l.b.faults.Add(l.node, inner.String(), flowgraph.ErrNilBinding, "")
 		default:
-			value := f.value.draft()
-			if problem := field.refuses(value.typ); problem != "" {
+			value := f.value.constOrRef()
+			if problem := refuses(field, value.typ); problem != "" {
 				l.b.faults.Add(l.node, inner.String(), flowgraph.ErrTypeMismatch, "field %q of %s %s", f.name, d.typ,
 					problem)
 			}
@@ -99,8 +111,8 @@ func (l lowering) structure(d draft, at *flowgraph.Position) []flowgraph.ExprFie
 		seen[f.name] = true
 	}
 	for _, field := range known.list {
-		if !field.optional && !seen[field.name] {
-			l.b.faults.Add(l.node, at.Field(field.name).String(), flowgraph.ErrMissingField,
+		if !isOptional(field) && !seen[field.Name] {
+			l.b.faults.Add(l.node, at.Field(field.Name).String(), flowgraph.ErrMissingField,
 				"%s needs it: it is neither a pointer nor tagged omitempty or omitzero", d.typ)
 		}
 	}

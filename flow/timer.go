@@ -54,7 +54,7 @@ func Until[In, Out any](
 func TimeIn[T any](from Binding[T], path ...string) Binding[time.Time] {
 	d := draft{kind: draftTimeIn, typ: reflect.TypeFor[time.Time](), path: slices.Clone(path)}
 	if from != nil {
-		d.items = []draft{from.draft()}
+		d.items = []draft{from.constOrRef()}
 	}
 	return bound[time.Time]{d}
 }
@@ -94,7 +94,7 @@ func (b *builder) timer(name string, wait *flowgraph.WaitSpec, at AnyBinding, op
 		return index
 	}
 	spec.Upstreams = b.upstreams(name, flowgraph.Expr{}, slices.Concat(settings.order, b.join(&settings)))
-	b.graph.Nodes = append(b.graph.Nodes, spec)
+	b.add(spec)
 	return index
 }
 

@@ -63,6 +63,7 @@ func TestTyping(t *testing.T) {
 		"single for list":  {`flow.Node(f, "bad", sum, one)`, []string{"flow.Ref[Stats]", "flow.Binding[[]Stats]"}},
 		"struct":           {`flow.Node(f, "bad", count, flow.Struct[Source]())`, []string{"flow.Binding[Source]", "flow.Binding[Listing]"}},
 		"return":           {`flow.Return(f, files)`, []string{"flow.Ref[Listing]", "flow.Ref[Stats]"}},
+		"value":            {`flow.Node(f, "bad", count, "text")`, []string{"string", "flow.Binding[Listing]", "missing method constOrRef"}},
 		"after a value":    {`flow.Node(f, "bad", count, files, flow.After(3))`, []string{"int", "flow.Upstream"}},
 		"function":         {`flow.Node(f, "bad", func(context.Context, Listing) (Stats, error) { return Stats{}, nil }, files)`, []string{"func(context.Context, Listing) (Stats, error)", "*activity.Activity[I, O]"}},
 		"flow's option":    {`flow.Node(f, "bad", count, files, flow.Deadline(3))`, []string{"flow.Option", "flow.NodeOption"}},
@@ -131,7 +132,8 @@ func TestImports(t *testing.T) {
 	allowed := map[string]bool{
 		module + "flow": true, module + "activity": true, module + "internal/activitycontext": true, module + "internal/recordtext": true,
 		module + "internal/activityspec": true, module + "internal/flowgraph": true, module + "internal/errordetail": true,
-		module + "internal/layout": true, module + "fabrictype": true,
+		module + "internal/flowgraph/needs": true, module + "internal/layout": true, module + "internal/jsontype": true,
+		module + "fabrictype": true,
 	}
 	seen := 0
 	for _, path := range goList(t, "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".", "../activity") {

@@ -67,7 +67,7 @@ func TestLongCycleIsCut(t *testing.T) {
 		order = append(order, fmt.Sprint(i))
 	}
 	err := wired(edges, order...).Validate()
-	if !errors.Is(err, flowgraph.ErrCycle) || !strings.HasPrefix(err.Error(), `flow "f": cycle: 0 -> 1 -> 2 -> `) || !strings.HasSuffix(err.Error(), " -> … -> 0") || len(err.Error()) > 1000 {
+	if !errors.Is(err, flowgraph.ErrCycle) || !strings.HasPrefix(err.Error(), `flow "f": cycle: 0 -> 1 -> 2 -> `) || !strings.HasSuffix(withoutPlaces(err), " -> … -> 0") || len(err.Error()) > 1000 {
 		t.Errorf("got %v", err)
 	}
 }

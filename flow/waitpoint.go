@@ -7,6 +7,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/jsontype"
 )
 
 // Waitpoint adds a node that waits for an external signal, such as a person's approval, and returns a reference to the
@@ -34,6 +35,28 @@ func WaitpointSignals[T, In, Out any](f *Builder[In, Out], name string, opts ...
 		return Ref[[]activity.Signal[T]]{}
 	}
 	return refTo[[]activity.Signal[T]](f.b, f.b.waitpoint(name, reflect.TypeFor[T](), true, opts))
+}
+
+// Approval adds a node that waits until people have approved, and returns a reference to their approvals: who
+// (activity.Signal.Source), when, and with which comment. It takes the signals "approve" and "reject".
+// One person has to approve, or as many different ones as activity.Approvers says. The first rejection fails the node,
+// with the category "rejected" and a message such as "rejected by ann: not on a Friday", so that nodes downstream are
+// skipped, and nodes with OnFailure run.
+//
+//	ok := flow.Approval(f, "go-live", flow.After(tests), activity.Approvers(2), activity.Title("Deploy?"))
+//
+// The options are as for Waitpoint, without other ones for signals; Build refuses activity.ResumeOnTimeout, which would
+// succeed without an approval. Payloads are an activity.Decision, or satisfy the schema of activity.AnswerSchema.
+func Approval[In, Out any](
+	f *Builder[In, Out], name string, opts ...WaitOption,
+) Ref[[]activity.Signal[activity.Decision]] {
+	if f == nil || f.b == nil {
+		return Ref[[]activity.Signal[activity.Decision]]{}
+	}
+	decision := reflect.TypeFor[activity.Decision]()
+	node := f.b.waitpoint(name, decision, true, append([]WaitOption{activity.Approvers(1)}, opts...))
+	f.b.graph.Nodes[node].Wait.Approval = true
+	return refTo[[]activity.Signal[activity.Decision]](f.b, node)
 }
 
 // WaitOption configures a waitpoint: After, AfterEach, OnFailure, OnAnyFailure, Always, AfterAny, AfterQuorum, LetRun
@@ -77,7 +100,10 @@ func (b *builder) waitpoint(name string, payload reflect.Type, collect bool, opt
 		}
 	}
 	wait.Payload = payload
+	if err := jsontype.Check(payload); err != nil {
+		b.faults.Cause(name, "payload", flowgraph.ErrType, err)
+	}
 	spec.Upstreams = b.upstreams(name, flowgraph.Expr{}, slices.Concat(settings.order, b.join(&settings)))
-	b.graph.Nodes = append(b.graph.Nodes, spec)
+	b.add(spec)
 	return len(b.graph.Nodes) - 1
 }

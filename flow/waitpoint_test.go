@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
@@ -224,5 +226,50 @@ func TestWaitpointOfNoBuilder(t *testing.T) {
 	flow.Return(f, flow.Node(f, "n", ident[string]("str"), flow.Const("x"), flow.After(flow.Waitpoint[int](none, "w"))))
 	if _, err := f.Build(); !errors.Is(err, flowgraph.ErrForeignRef) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func approve(opts ...flow.WaitOption) (*flow.Definition[string, []activity.Signal[activity.Decision]], error) {
+	f := flow.New[string, []activity.Signal[activity.Decision]]("release")
+	flow.Return(f, flow.Approval(f, "go-live", opts...))
+	return f.Build()
+}
+
+// The stored form of an approval, which the hash and another program see.
+func TestApproval_Stored(t *testing.T) {
+	t.Parallel()
+	def, err := approve(activity.Approvers(2), activity.Title("Deploy?"), activity.Timeout(time.Hour, activity.Escalate))
+	require.NoError(t, err)
+	g := flowgraph.Of(def.Internal())
+	data, err := g.MarshalJSON()
+	require.NoError(t, err)
+	require.Contains(t, string(data), `"signals":["approve"],"distinct":true,"decisive":["reject"],"collect":true,"approval":true,`+
+		`"timeout_ms":3600000,"on_timeout":"escalate"`)
+	again, err := flowgraph.ParseGraph(data)
+	require.NoError(t, err)
+	require.True(t, again.Node("go-live").Wait.Approval)
+	require.Equal(t, def.Hash(), again.Hash())
+	again.Node("go-live").Wait.Approval = false
+	require.NotEqual(t, def.Hash(), again.Hash(), "a wait that succeeds with a rejection is another one")
+	require.Contains(t, def.Outline(), "waits for 2 approvals of different people, or 1 rejection, escalate after 1h0m0s")
+
+	one, err := approve()
+	require.NoError(t, err)
+	require.Contains(t, one.Outline(), "waits for 1 approval, or 1 rejection")
+}
+
+// Build refuses an approval that could succeed without approvals, or that takes other signals.
+func TestApproval_Faults(t *testing.T) {
+	t.Parallel()
+	for says, opts := range map[string][]flow.WaitOption{
+		`takes the signals "approve" and "reject"`: {activity.Signals("ok")},
+		"and no other signals":                     {activity.Decisive("veto")},
+		"set how many people approve":              {activity.AtLeast(2)},
+		"does not succeed with its timeout":        {activity.Timeout(time.Hour, activity.ResumeOnTimeout)},
+		"0 signals are waited for":                 {activity.Approvers(0)},
+	} {
+		_, err := approve(opts...)
+		require.ErrorContains(t, err, says)
+		require.True(t, strings.Contains(err.Error(), "go-live"), err)
 	}
 }

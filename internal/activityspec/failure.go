@@ -15,6 +15,8 @@ const (
 	CategoryDecode  = "decode"  // the input does not decode; not retried
 	CategoryEncode  = "encode"  // the result does not encode; not retried
 	CategoryBudget  = "budget"  // a budget was exceeded; not retried
+	// CategoryRejected is the category of an approval that a person rejected; not retried.
+	CategoryRejected = "rejected"
 )
 
 var (

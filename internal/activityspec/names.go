@@ -58,7 +58,9 @@ func nameRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '_' || r == '-'
 }
 
-func checkLane(name string) error {
+// CheckLane returns the fault of a lane's name: it has 1 to 64 printable ASCII characters without a space, and is a
+// valid segment of a path.
+func CheckLane(name string) error {
 	if len(name) == 0 || len(name) > maxLane {
 		return fmt.Errorf("lane %.80q is %d bytes long, not 1 to %d", name, len(name), maxLane)
 	}

@@ -108,7 +108,7 @@ func (o Options) Validate() error {
 			errs = append(errs, fmt.Errorf("%s %s is not in whole milliseconds", d.name, d.value))
 		}
 	}
-	if err := checkLane(o.Lane); err != nil {
+	if err := CheckLane(o.Lane); err != nil {
 		errs = append(errs, err)
 	}
 	if o.Priority < 0 || o.Priority > MaxPriority {

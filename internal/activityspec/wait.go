@@ -127,6 +127,62 @@ func (t WaitText) validate(fault func(format string, args ...any)) {
 	}
 }
 
+// Signals of an approval.
+const (
+	Approve = "approve"
+	Reject  = "reject"
+)
+
+// Approvers makes w an approval by n different people, which one rejection ends.
+func (w *Wait) Approvers(n int) {
+	if !slices.Contains(w.Signals, Approve) {
+		w.Signals = append(w.Signals, Approve)
+	}
+	if !slices.Contains(w.Decisive, Reject) {
+		w.Decisive = append(w.Decisive, Reject)
+	}
+	w.Count, w.Distinct = n, true
+}
+
+// IsApproval reports whether w takes the signals that Approvers sets, and no others.
+func (w Wait) IsApproval() bool {
+	return slices.Equal(w.Signals, []string{Approve}) && slices.Equal(w.Decisive, []string{Reject}) && !w.All &&
+		w.Distinct
+}
+
+// Needs describes the signals that end the wait, such as "2 approvals of different people, or 1 rejection".
+func (w Wait) Needs() string {
+	text := strings.Join(w.Signals, " or ")
+	switch needed := w.Needed(); {
+	case w.All:
+		text = strings.Join(w.Signals, " and ")
+	case w.IsApproval():
+		text = fmt.Sprintf("%d approvals", needed)
+		if needed == 1 {
+			text = "1 approval"
+		}
+	case text == "" && needed == 1:
+		text = "any signal"
+	case text == "":
+		text = fmt.Sprintf("%d signals", needed)
+	case needed > 1:
+		text = fmt.Sprintf("%d of %s", needed, text)
+	}
+	switch {
+	case w.Distinct && w.Needed() > 1 && w.IsApproval():
+		text += " of different people"
+	case w.Distinct && w.Needed() > 1:
+		text += " from different sources"
+	}
+	switch {
+	case w.IsApproval():
+		text += ", or 1 rejection"
+	case len(w.Decisive) > 0:
+		text += ", or 1 of " + strings.Join(w.Decisive, " or ")
+	}
+	return text
+}
+
 // Needed is the number of signals that end the wait if none of them is decisive.
 func (w Wait) Needed() int {
 	if w.All {

@@ -2,10 +2,12 @@ package flowgraph
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph/needs"
 )
 
 // ErrCondition marks a condition or a branch that is not valid: a case that leads to no node, that is there twice or
@@ -145,6 +147,48 @@ func (v *Validation) branch(n, up *Node, name string) {
 		v.Faults.Add(n.Name, OrderField(WhenCase), ErrCondition, "condition %q has no case %q; it has %s", up.Name,
 			name, strings.Join(up.Condition.names(), ", "))
 	}
+}
+
+// contradictions reports nodes that never run, since they need two cases of one condition.
+func (v *Validation) contradictions() {
+	if !slices.ContainsFunc(v.G.Nodes, func(n Node) bool { return n.Condition != nil }) {
+		return
+	}
+	nodes := make([]needs.Node, len(v.G.Nodes))
+	for i := range v.G.Nodes {
+		n := &v.G.Nodes[i]
+		edges := make([]needs.Edge, len(n.Upstreams))
+		for k, up := range n.Upstreams {
+			from, known := v.index[up.Node]
+			if !known || up.Kind == AnyOutcome || up.Kind == UnlessFailed {
+				from = -1
+			}
+			edges[k] = needs.Edge{From: from, Case: up.Case}
+		}
+		isPartial := n.Join.Policy == JoinAny || n.Join.isOnFailure() ||
+			n.Join.Policy == JoinQuorum && n.Join.Needed < len(edges)
+		nodes[i] = needs.Node{Edges: edges, Partial: isPartial}
+	}
+	for _, c := range needs.Conflicts(nodes, newTopology(v.G, v.index).order()) {
+		n := &v.G.Nodes[c.Node]
+		v.Faults.Add(n.Name, "upstreams", ErrEdge,
+			"the node never runs: %s, and %s; flow.AnyOf takes the result of the branch that runs, "+
+				"flow.OrElse a constant without it",
+			v.needText(n.Upstreams[c.First], c.FirstCase), v.needText(n.Upstreams[c.Second], c.SecondCase))
+	}
+}
+
+// needText describes the case that an edge needs.
+func (v *Validation) needText(up Edge, needed needs.Case) string {
+	condition := &v.G.Nodes[needed.Condition]
+	name := needed.Name
+	if !condition.Condition.IsPredicate() {
+		name = fmt.Sprintf("%q", name)
+	}
+	if up.Kind == WhenCase && up.Node == condition.Name {
+		return fmt.Sprintf("its condition %q must be %s", condition.Name, name)
+	}
+	return fmt.Sprintf("it needs node %q, which runs only when condition %q is %s", up.Node, condition.Name, name)
 }
 
 // label is the text of an edge in pictures; one that only a success satisfies has none.

@@ -8,7 +8,7 @@ import (
 
 // Layout lays out the graph. A graph that Validate refuses has no layout.
 func (g *Graph) Layout(opts ...layout.Option) (*layout.Layout, error) {
-	return layout.New(g.drawing(), opts...)
+	return layout.New(g.Drawing(), opts...)
 }
 
 // Drawing is flow.Drawing.
@@ -38,8 +38,8 @@ func (g *Graph) SVG(states map[string]layout.NodeState, d Drawing) string {
 	return l.SVG(states)
 }
 
-// drawing returns the graph in the form that is laid out.
-func (g *Graph) drawing() layout.Graph {
+// Drawing returns the graph in the form that is laid out.
+func (g *Graph) Drawing() layout.Graph {
 	return *g.drawn(make(map[*Graph]*layout.Graph))
 }
 

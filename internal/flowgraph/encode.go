@@ -154,6 +154,7 @@ func (w *writer) wait(s *WaitSpec) {
 	w.flag("distinct", s.Distinct)
 	w.list("decisive", decisive)
 	w.flag("collect", s.Collect)
+	w.flag("approval", s.Approval)
 	w.duration("timeout_ms", s.Timeout)
 	w.optional("on_timeout", string(s.OnTimeout), "")
 	w.timer(s.Timer)
@@ -242,6 +243,8 @@ func (w *writer) expr(e Expr, codec string) {
 		w.sources(e.Kind, e.Items)
 	case ExprFailure:
 		w.failures(e)
+	case ExprOrElse:
+		w.orElse(e)
 	case ExprStruct:
 		w.raw(`{"struct":{`)
 		for i, field := range e.Fields {
@@ -255,6 +258,15 @@ func (w *writer) expr(e Expr, codec string) {
 	default:
 		w.raw("{}")
 	}
+}
+
+func (w *writer) orElse(e Expr) {
+	w.raw(`{"or_else":{`)
+	w.key("node")
+	w.quoted(e.Node)
+	w.raw(`,"const":`)
+	w.buf = append(w.buf, e.Value...)
+	w.raw("}}")
 }
 
 func (w *writer) constant(value []byte, codec string) {

@@ -22,17 +22,19 @@ const (
 	ExprStruct ExprKind = "struct" // Fields, as a JSON object
 	ExprFirst  ExprKind = "first"  // the first of Items, which are of ExprNode, that has a result
 	ExprSome   ExprKind = "some"   // the Items, which are of ExprNode, that have a result, as a JSON array
+
+	ExprOrElse ExprKind = "or_else" // the result of Node, or Value if Node was skipped for a condition
 )
 
 // Expr is the stored form of a Binding.
 type Expr struct {
 	Kind ExprKind
-	// Node is the node whose result is used, of ExprNode.
+	// Node is the node whose result is used, of ExprNode and ExprOrElse.
 	Node string
 	// Nodes are the nodes whose failure is used, of ExprFailure.
 	Nodes []string
-	// Value is the encoded value of ExprConst: compact JSON, or the bytes of the node's own codec. It is shared and
-	// must not be changed.
+	// Value is the encoded constant of ExprConst: compact JSON, or the bytes of the node's own codec; of ExprOrElse it
+	// is compact JSON. It is shared and must not be changed.
 	Value []byte
 	// Items are the elements of ExprList, and the candidates of ExprFirst and ExprSome.
 	Items []Expr
@@ -65,6 +67,8 @@ func (e Expr) Resolve(flowInput []byte, results map[string][]byte) ([]byte, erro
 		return e.first(results)
 	case ExprFailure:
 		return e.failure(results), nil
+	case ExprOrElse:
+		return e.orElse(results), nil
 	}
 	size, err := e.size(flowInput, results, 0)
 	if err != nil {
@@ -98,7 +102,7 @@ func (e Expr) size(flowInput []byte, results map[string][]byte, depth int) (int,
 			}
 			total += n + len(e.Fields[i].Name) + 4
 		}
-	case ExprInput, ExprConst, ExprNode, ExprFirst, ExprFailure:
+	case ExprInput, ExprConst, ExprNode, ExprFirst, ExprFailure, ExprOrElse:
 		part, err := e.Resolve(flowInput, results)
 		if err == nil && len(part) == 0 {
 			err = fmt.Errorf("%w: %s is empty", ErrNoResult, e.source())
@@ -140,6 +144,8 @@ func (e Expr) compose(dst, flowInput []byte, results map[string][]byte) []byte {
 		return Expr{Kind: ExprList, Items: present(e.Items, results)}.compose(dst, flowInput, results)
 	case ExprFailure:
 		return append(dst, e.failure(results)...)
+	case ExprOrElse:
+		return append(dst, e.orElse(results)...)
 	case ExprFirst:
 		result, _ := e.first(results) // it exists, since size has succeeded
 		return append(dst, result...)
@@ -153,7 +159,7 @@ func (e Expr) source() string {
 	switch e.Kind {
 	case ExprInput:
 		return "the flow's input"
-	case ExprNode:
+	case ExprNode, ExprOrElse:
 		return fmt.Sprintf("the result of node %q", e.Node)
 	case ExprFirst:
 		return "the result of " + strings.Join(e.InputNodes(), " or ")
@@ -188,12 +194,42 @@ func (e Expr) InputNodes() []string {
 	var names []string
 	seen := make(map[string]bool)
 	e.walk(func(leaf Expr) {
-		if leaf.Kind == ExprNode && !seen[leaf.Node] {
+		if (leaf.Kind == ExprNode || leaf.Kind == ExprOrElse) && !seen[leaf.Node] {
 			seen[leaf.Node] = true
 			names = append(names, leaf.Node)
 		}
 	})
 	return names
+}
+
+// orElse returns the value of an ExprOrElse. The result of a skipped node is missing or empty; no JSON value is empty.
+func (e Expr) orElse(results map[string][]byte) []byte {
+	if result := results[e.Node]; len(result) > 0 {
+		return result
+	}
+	return e.Value
+}
+
+// HasOrElse reports whether e has a part of kind ExprOrElse.
+func (e Expr) HasOrElse() bool {
+	found := false
+	e.walk(func(leaf Expr) { found = found || leaf.Kind == ExprOrElse })
+	return found
+}
+
+// edgeKind returns the kind of the edge from a node whose result is part of e: UnlessFailed if each part that takes the
+// result is an ExprOrElse.
+func (e Expr) edgeKind(node string) EdgeKind {
+	if e.Kind == ExprNode {
+		return SuccessOnly
+	}
+	kind := UnlessFailed
+	e.walk(func(leaf Expr) {
+		if leaf.Kind == ExprNode && leaf.Node == node {
+			kind = SuccessOnly
+		}
+	})
+	return kind
 }
 
 // walk calls visit for everything in e that has no parts.

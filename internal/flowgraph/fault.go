@@ -33,6 +33,7 @@ var (
 	ErrReturn          = errors.New("bad return")
 	ErrOption          = errors.New("bad option")
 	ErrTag             = errors.New("bad tag")
+	ErrType            = errors.New("bad type")
 	ErrLimit           = errors.New("limit exceeded")
 	ErrSyntax          = errors.New("graph is not readable")
 	ErrVersion         = errors.New("graph has an unknown version")
@@ -53,6 +54,8 @@ type Fault struct {
 	Detail string
 	// Cause is the error that caused the fault, possibly nil.
 	Cause error
+	// Place is where the node, or the flow, was declared: "file.go:12", possibly empty.
+	Place string
 }
 
 // Error names the position, the kind and the detail.
@@ -73,6 +76,9 @@ func (f *Fault) Error() string {
 	}
 	if f.Cause != nil {
 		b.WriteString(": " + f.Cause.Error())
+	}
+	if f.Place != "" {
+		b.WriteString(" (" + f.Place + ")")
 	}
 	return b.String()
 }

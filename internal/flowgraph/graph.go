@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
@@ -26,7 +25,7 @@ func DataEdges(input Expr) []Edge {
 	}
 	edges := make([]Edge, len(names))
 	for i, name := range names {
-		edges[i] = Edge{Node: name, Kind: SuccessOnly, Data: true}
+		edges[i] = Edge{Node: name, Kind: input.edgeKind(name), Data: true}
 	}
 	return edges
 }
@@ -108,6 +107,8 @@ type WaitSpec struct {
 	activityspec.Wait
 	// Collect makes the result the list of all signals that ended the wait, not the payload of the last one.
 	Collect bool
+	// Approval makes a decisive signal fail the node, with the category "rejected".
+	Approval bool
 	// Type is the Go type of the payload, for display only.
 	Type string
 	// Timer makes the waitpoint a timer; nil for others.
@@ -137,6 +138,9 @@ const (
 	AnyOutcome EdgeKind = "always"
 	// WhenCase is satisfied when the upstream, a condition, has decided for the edge's case.
 	WhenCase EdgeKind = "when"
+	// UnlessFailed is satisfied when the upstream has succeeded, or was skipped for a condition. It is the kind of the
+	// edges of ExprOrElse, which carry data.
+	UnlessFailed EdgeKind = "unless_failed"
 )
 
 // OrderKinds are the kinds in the order in which edges without data are listed.
@@ -211,28 +215,15 @@ func (k EdgeKind) label() string {
 		return "on failure"
 	case AnyOutcome:
 		return "always"
+	case UnlessFailed:
+		return "or else"
 	}
 	return ""
 }
 
 // text describes in words the wait of a waitpoint.
 func (w *WaitSpec) text() string {
-	text := "any signal"
-	if len(w.Signals) > 0 {
-		text = strings.Join(w.Signals, " or ")
-	}
-	switch {
-	case w.All:
-		text = strings.Join(w.Signals, " and ")
-	case w.Needed() > 1:
-		text = fmt.Sprintf("%d of %s", w.Needed(), text)
-	}
-	if w.Distinct {
-		text += " from different sources"
-	}
-	if len(w.Decisive) > 0 {
-		text += ", or 1 of " + strings.Join(w.Decisive, " or ")
-	}
+	text := w.Needs()
 	if w.Timeout > 0 {
 		text += fmt.Sprintf(", %s after %s", w.OnTimeout, w.Timeout)
 	}

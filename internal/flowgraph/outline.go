@@ -54,9 +54,12 @@ func (n *Node) outlineInputs(upstreams []Edge) string {
 	}
 	before := len(names)
 	for _, up := range upstreams {
-		if up.Data || n.Join.isOnFailure() || n.Finally != nil {
+		switch {
+		case up.Kind == UnlessFailed:
+			names = append(names, up.Node+" "+up.label())
+		case up.Data || n.Join.isOnFailure() || n.Finally != nil:
 			names = append(names, up.Node)
-		} else {
+		default:
 			names = append(names, "("+strings.TrimSpace(up.label()+" "+up.Node)+")")
 		}
 	}

@@ -115,6 +115,7 @@ type storedWait struct {
 	Distinct  bool     `json:"distinct"`
 	Decisive  []string `json:"decisive"`
 	Collect   bool     `json:"collect"`
+	Approval  bool     `json:"approval"`
 	TimeoutMS int64    `json:"timeout_ms"`
 	OnTimeout string   `json:"on_timeout"`
 
@@ -153,6 +154,7 @@ type storedExpr struct {
 	First  *[]string              `json:"first"`
 	Some   *[]string              `json:"some"`
 	Failed *[]string              `json:"failure"`
+	OrElse *storedOrElse          `json:"or_else"`
 }
 
 func readGraph(data []byte) (*Graph, error) {
@@ -292,7 +294,7 @@ func (r *reader) wait(s *storedWait) *WaitSpec {
 			Signals:  s.Signals, All: s.All, Count: s.Count, Distinct: s.Distinct, Decisive: s.Decisive,
 			Timeout: r.duration("wait.timeout_ms", s.TimeoutMS), OnTimeout: activityspec.TimeoutBehavior(s.OnTimeout),
 		},
-		Collect: s.Collect, Type: s.Type, Timer: s.Timer.spec(),
+		Collect: s.Collect, Approval: s.Approval, Type: s.Type, Timer: s.Timer.spec(),
 	}
 }
 
@@ -318,7 +320,7 @@ func (r *reader) retryRules(s *storedRules) activityspec.RetryRules {
 func (r *reader) expr(s *storedExpr, at *Position, codec string) Expr {
 	if s.forms() != 1 {
 		r.faults.Add(r.node, at.String(), ErrSyntax,
-			"wants exactly one of input, const, data, node, list, struct, first, some and failure")
+			"wants exactly one of input, const, data, node, list, struct, first, some, failure and or_else")
 		return Expr{}
 	}
 	switch {
@@ -332,6 +334,8 @@ func (r *reader) expr(s *storedExpr, at *Position, codec string) Expr {
 		return sourcesOf(ExprSome, *s.Some)
 	case s.Failed != nil:
 		return Expr{Kind: ExprFailure, Nodes: *s.Failed}
+	case s.OrElse != nil:
+		return r.orElse(s.OrElse, at)
 	case s.List != nil:
 		items := make([]Expr, len(*s.List))
 		for i := range *s.List {
@@ -348,6 +352,20 @@ func (r *reader) expr(s *storedExpr, at *Position, codec string) Expr {
 	default:
 		return Expr{Kind: ExprConst, Value: r.constant(s, at, codec)}
 	}
+}
+
+// storedOrElse is the stored form of an ExprOrElse.
+type storedOrElse struct {
+	Node  string          `json:"node"`
+	Const json.RawMessage `json:"const"`
+}
+
+func (r *reader) orElse(s *storedOrElse, at *Position) Expr {
+	value, err := CompactJSON(s.Const)
+	if err != nil {
+		r.faults.Cause(r.node, at.String(), ErrConst, err)
+	}
+	return Expr{Kind: ExprOrElse, Node: s.Node, Value: value}
 }
 
 // constant returns the value of "const", which is for the codec JSON, or "data", which is for all others.
@@ -370,7 +388,7 @@ func (r *reader) constant(s *storedExpr, at *Position, codec string) []byte {
 func (s *storedExpr) forms() int {
 	count := 0
 	for _, given := range []bool{s.Input, s.Const != nil, s.Data != nil, s.Node != nil, s.List != nil, s.Struct != nil,
-		s.First != nil, s.Some != nil, s.Failed != nil} {
+		s.First != nil, s.Some != nil, s.Failed != nil, s.OrElse != nil} {
 		if given {
 			count++
 		}

@@ -64,6 +64,8 @@ func (g *Graph) DOT() string {
 		edge: func(from, to string, data bool, label string) {
 			style := ""
 			switch {
+			case label != "" && data:
+				style = fmt.Sprintf(" [label=\"%s\"]", label)
 			case label != "":
 				style = fmt.Sprintf(" [style=dashed, label=\"%s\"]", label)
 			case !data:

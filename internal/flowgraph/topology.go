@@ -1,6 +1,7 @@
 package flowgraph
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -65,6 +66,19 @@ func (t topology) levels(gone []bool) []int {
 		}
 	}
 	return level
+}
+
+// order lists each node after the nodes where its edges begin, and omits nodes in and after cycles.
+func (t topology) order() []int {
+	levels := t.levels(make([]bool, len(t.ups)))
+	order := make([]int, 0, len(levels))
+	for i, level := range levels {
+		if level >= 0 {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(levels[a], levels[b]) })
+	return order
 }
 
 // cycles describes cycles as "a -> b -> a", in the direction of the edges, leaving out the nodes of each reported cycle

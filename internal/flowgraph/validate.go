@@ -61,6 +61,7 @@ func (v *Validation) Run() {
 	}
 	v.edgeLimits()
 	v.branches()
+	v.contradictions()
 	for _, path := range newTopology(v.G, v.index).cycles() {
 		v.Faults.Add("", "", ErrCycle, "%s", path)
 	}
@@ -155,6 +156,9 @@ func (v *Validation) wait(n *Node, skip bool) {
 			v.Faults.Cause(n.Name, "wait", ErrOption, err)
 		}
 	}
+	if !skip && n.Wait.Approval {
+		v.approval(n)
+	}
 	switch {
 	case n.Activity != "":
 		v.Faults.Add(n.Name, "activity", ErrOption, "a waitpoint runs no activity, this one has %q", n.Activity)
@@ -165,6 +169,18 @@ func (v *Validation) wait(n *Node, skip bool) {
 	case !reflect.DeepEqual(n.Options, WaitpointOptions()):
 		v.Faults.Add(n.Name, "", ErrOption,
 			"a waitpoint has no retry, timeouts, priority, lane or capabilities of its own")
+	}
+}
+
+// approval checks that an approval takes its own signals alone, and cannot succeed without them.
+func (v *Validation) approval(n *Node) {
+	switch w := n.Wait; {
+	case !w.IsApproval() || !w.Collect || w.Timer != nil:
+		v.Faults.Add(n.Name, "wait", ErrOption, "an approval takes the signals %q and %q: set how many people approve "+
+			"with activity.Approvers, and no other signals", activityspec.Approve, activityspec.Reject)
+	case w.OnTimeout == activityspec.ResumeOnTimeout:
+		v.Faults.Add(n.Name, "wait", ErrOption, "an approval does not succeed with its timeout: choose another behaviour "+
+			"than %q", w.OnTimeout)
 	}
 }
 
@@ -232,6 +248,8 @@ func (v *Validation) expr(n *Node, e *Expr, at *Position) {
 		v.source(n, e, composed, at)
 	case ExprFailure:
 		v.failure(n, e, composed, at)
+	case ExprOrElse:
+		v.orElse(n, e, composed, at)
 	case ExprList:
 		v.composable(n, composed, "list", at)
 		for i := range e.Items {
@@ -260,6 +278,18 @@ func (v *Validation) source(n *Node, e *Expr, composed bool, at *Position) {
 		v.codec(n, v.G.Nodes[i].Codec, e.source(), composed, at)
 	} else {
 		v.Faults.Add(n.Name, at.String(), ErrUnknownNode, "%q", e.Node)
+	}
+}
+
+// orElse checks a part of an input that is a result or a constant. Only JSON distinguishes a result from none.
+func (v *Validation) orElse(n *Node, e *Expr, composed bool, at *Position) {
+	v.source(n, e, true, at)
+	v.composable(n, composed, "result or constant", at)
+	if len(e.Value) > MaxConst {
+		v.Faults.Add(n.Name, at.String(), ErrLimit, "constant of %d bytes, the limit is %d", len(e.Value), MaxConst)
+	}
+	if n.Codec == StoredCodec && !json.Valid(e.Value) {
+		v.Faults.Add(n.Name, at.String(), ErrConst, "not JSON")
 	}
 }
 
@@ -327,12 +357,18 @@ func (v *Validation) upstreams(n *Node) {
 	for i, up := range n.Upstreams {
 		_, known := v.index[up.Node]
 		bound := i < len(data) && data[i] == up.Node
+		needed := SuccessOnly
+		if bound {
+			needed = n.Input.edgeKind(up.Node)
+		}
 		switch {
-		case !slices.Contains(OrderKinds[:], up.Kind):
+		case !slices.Contains(OrderKinds[:], up.Kind) && up.Kind != UnlessFailed:
 			v.Faults.Add(n.Name, "upstreams", ErrEdge, "from %q: unknown kind %q", up.Node, up.Kind)
-		case up.Data && up.Kind != SuccessOnly:
-			v.Faults.Add(n.Name, "upstreams", ErrEdge, "from %q: its result is used, so it must succeed, not %s",
-				up.Node, up.Kind)
+		case up.Data && up.Kind != needed:
+			v.Faults.Add(n.Name, "upstreams", ErrEdge, "from %q: its result is used, so the edge must be %s, not %s",
+				up.Node, needed, up.Kind)
+		case !up.Data && up.Kind == UnlessFailed:
+			v.Faults.Add(n.Name, "upstreams", ErrEdge, "from %q: an edge of kind %s carries data", up.Node, up.Kind)
 		case seen[up.Node]:
 			v.Faults.Add(n.Name, "upstreams", ErrEdge, "from %q twice", up.Node)
 		case up.Data != bound:

@@ -81,4 +81,5 @@ const (
 	OnFailure EdgeKind = "on_failure"
 	Always    EdgeKind = "always"
 	OnCase    EdgeKind = "when"
+	OrElse    EdgeKind = "unless_failed"
 )

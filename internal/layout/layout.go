@@ -106,6 +106,7 @@ type settings struct {
 	foldBeyond int
 	fitText    bool
 	nodeWidth  float64
+	wrap       float64
 }
 
 // DefaultFoldBeyond is how many nodes that are alike are drawn one by one.
@@ -138,6 +139,10 @@ func FoldBeyond(n int) Option { return func(s *settings) { s.foldBeyond = n } }
 
 // FitText makes all nodes as wide as the longest name or text of a node needs, from NodeWidth to 210 pixels.
 func FitText() Option { return func(s *settings) { s.fitText = true } }
+
+// Wrap continues a drawing from left to right that would be wider than so many pixels in further rows, below the first
+// one. 0 draws one row. A drawing with TopDown has one row.
+func Wrap(width float64) Option { return func(s *settings) { s.wrap = width } }
 
 // New lays out a graph. The error matches ErrGraph.
 func New(g Graph, opts ...Option) (*Layout, error) {

@@ -18,6 +18,9 @@ func (s *settings) layout(g *Graph) (*Layout, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.wrap > 0 && s.direction == Right {
+		p.wrap(s.wrap - 2*margin)
+	}
 	p.move(margin, margin)
 	p.w, p.h = p.w+2*margin, p.h+2*margin
 	if s.direction == Down {
@@ -92,6 +95,8 @@ func (e Edge) label() string {
 		return "on failure"
 	case Always:
 		return "always"
+	case OrElse:
+		return "or else"
 	}
 	return ""
 }

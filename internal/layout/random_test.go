@@ -3,6 +3,7 @@ package layout_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -34,7 +35,7 @@ func randomGraph(r *rand.Rand, n, edges, reach int) layout.Graph {
 		case g.Nodes[from].Kind == layout.Condition:
 			e = layout.Edge{Node: e.Node, Kind: layout.OnCase, Case: []string{"true", "false", "a case with a long name"}[r.IntN(3)]}
 		case r.IntN(5) == 0:
-			e = layout.Edge{Node: e.Node, Kind: []layout.EdgeKind{layout.OnFailure, layout.Always}[r.IntN(2)]}
+			e = layout.Edge{Node: e.Node, Kind: []layout.EdgeKind{layout.OnFailure, layout.Always, layout.OrElse}[r.IntN(3)]}
 		}
 		g.Nodes[to].Upstreams = append(g.Nodes[to].Upstreams, e)
 	}
@@ -108,7 +109,7 @@ func requireLine(t testing.TB, l *layout.Layout, e layout.Line, places map[strin
 		if l.Direction == layout.Down {
 			require.GreaterOrEqual(t, b.Y, a.Y, "lines lead forward")
 		} else {
-			require.GreaterOrEqual(t, b.X, a.X, "lines lead forward")
+			require.True(t, b.X >= a.X || wrapped(l), "lines lead forward")
 		}
 		part := place{min(a.X, b.X), min(a.Y, b.Y), max(a.X, b.X) - min(a.X, b.X), max(a.Y, b.Y) - min(a.Y, b.Y)}
 		require.True(t, part.within(place{0, 0, l.Width, l.Height}, 2), "%v to %v leaves the drawing", a, b)
@@ -125,6 +126,25 @@ func requireLine(t testing.TB, l *layout.Layout, e layout.Line, places map[strin
 	}
 }
 
+// wrapped reports whether a later layer begins left of an earlier one.
+func wrapped(l *layout.Layout) bool {
+	return slices.ContainsFunc(l.Nodes, func(a layout.Box) bool {
+		return slices.ContainsFunc(l.Nodes, func(b layout.Box) bool { return a.Group == "" && b.Group == "" && a.Layer > b.Layer && a.X < b.X })
+	})
+}
+
+// A drawing is wrapped at its width, if each of its layers has room there.
+func TestWrap(t *testing.T) {
+	t.Parallel()
+	g := randomGraph(rand.New(rand.NewPCG(7, 1)), 40, 60, 3)
+	one, rows := lay(t, g), lay(t, g, layout.Wrap(900))
+	require.Greater(t, one.Width, 1500.0)
+	require.Less(t, rows.Width, 1100.0)
+	require.Greater(t, rows.Height, one.Height)
+	requireSound(t, rows)
+	require.Equal(t, one, lay(t, g, layout.Wrap(one.Width)), "a drawing that fits is as it was")
+}
+
 // Layouts of random graphs are sound, and the same each time.
 func TestRandomGraphs(t *testing.T) {
 	t.Parallel()
@@ -132,7 +152,7 @@ func TestRandomGraphs(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		n := 1 + r.IntN(60)
 		g := randomGraph(r, n, r.IntN(3*n), 1+r.IntN(n))
-		for _, opts := range [][]layout.Option{nil, {layout.TopDown()}, {layout.FitText(), layout.FoldBeyond(2)}} {
+		for _, opts := range [][]layout.Option{nil, {layout.TopDown()}, {layout.FitText(), layout.FoldBeyond(2)}, {layout.Wrap(700)}} {
 			l := lay(t, g, opts...)
 			requireSound(t, l)
 			require.Equal(t, l, lay(t, g, opts...))

@@ -87,7 +87,7 @@ func (r *routing) ports() {
 		center := r.vertices[v].center
 		straight := slices.IndexFunc(list, func(in incoming) bool { return math.Abs(in.from-center) < 0.5 })
 		gap := float64(portGap)
-		if r.s.direction == Right && r.level.items[v].labels() > 1 {
+		if r.s.direction == Right && r.level.items[v].labels() > 0 {
 			gap = labelledGap
 		}
 		slots := max(0, int((r.vertices[v].size-2*portInset)/gap)) + 1

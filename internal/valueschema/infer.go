@@ -7,9 +7,9 @@ import (
 	"math"
 	"math/big"
 	"reflect"
-	"slices"
-	"strings"
 	"time"
+
+	"github.com/flowfabric/flowfabric-go/internal/jsontype"
 )
 
 // MaxBytes is the largest size of a schema, in bytes of JSON.
@@ -94,7 +94,7 @@ func (f *inference) composed(t reflect.Type) (*typeSchema, error) {
 		schema.AdditionalProperties = false
 		err = f.addFields(schema, t)
 	case reflect.Map:
-		if !isKey(t.Key()) {
+		if !jsontype.IsKey(t.Key()) {
 			return nil, fmt.Errorf("%s: its keys have no JSON", t)
 		}
 		schema.AdditionalProperties, err = f.schemaOf(t.Elem())
@@ -109,27 +109,22 @@ func (f *inference) composed(t reflect.Type) (*typeSchema, error) {
 	return schema, err
 }
 
-func isKey(t reflect.Type) bool {
-	kind := t.Kind()
-	return kind == reflect.String || kind >= reflect.Int && kind <= reflect.Uintptr || either[encoding.TextMarshaler](t)
-}
-
 func (f *inference) addFields(schema *typeSchema, t reflect.Type) error {
-	for _, field := range fieldsOf(t) {
-		property, err := f.schemaOf(field.Type)
+	for _, field := range jsontype.Fields(t) {
+		property, err := f.schemaOf(field.Go.Type)
 		if err != nil {
 			return err
 		}
-		if field.quoted {
+		if field.Quoted {
 			property = &typeSchema{Type: types{"string"}}
-			if field.Type.Kind() == reflect.Pointer {
+			if field.Go.Type.Kind() == reflect.Pointer {
 				property.addNull()
 			}
 		}
-		property.name, property.Description = field.name, field.Tag.Get("jsonschema")
+		property.name, property.Description = field.Name, field.Go.Tag.Get("jsonschema")
 		schema.Properties = append(schema.Properties, property)
-		if !field.optional {
-			schema.Required = append(schema.Required, field.name)
+		if !field.CanBeAbsent {
+			schema.Required = append(schema.Required, field.Name)
 		}
 	}
 	return nil
@@ -150,21 +145,15 @@ func standard(t reflect.Type) *typeSchema {
 		return &typeSchema{Type: types{"integer"}}
 	case t == numberType:
 		return &typeSchema{Type: types{"number"}}
-	case t.Kind() == reflect.Interface, either[json.Marshaler](t), either[json.Unmarshaler](t):
+	case t.Kind() == reflect.Interface, jsontype.Has[json.Marshaler](t), jsontype.Has[json.Unmarshaler](t):
 		return &typeSchema{}
-	case either[encoding.TextMarshaler](t), either[encoding.TextUnmarshaler](t):
+	case jsontype.Has[encoding.TextMarshaler](t), jsontype.Has[encoding.TextUnmarshaler](t):
 		return &typeSchema{Type: types{"string"}}
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
 		return &typeSchema{Type: types{"null", "string"}, ContentEncoding: "base64"}
 	default:
 		return scalar(t)
 	}
-}
-
-// either reports whether a type or its pointer has the methods of I.
-func either[I any](t reflect.Type) bool {
-	i := reflect.TypeFor[I]()
-	return t.Implements(i) || reflect.PointerTo(t).Implements(i)
 }
 
 // scalar returns the schema of a type that has no parts, or nil. Integers are bounded: encoding/json refuses to read
@@ -205,85 +194,4 @@ func ofKind(kind reflect.Kind) *typeSchema {
 	default:
 		return &typeSchema{}
 	}
-}
-
-// jsonField is a field of a struct as encoding/json writes it.
-type jsonField struct {
-	reflect.StructField
-	name             string
-	depth            int
-	tagged           bool // its name comes from its tag
-	optional, quoted bool
-}
-
-// fieldsOf returns the fields that encoding/json writes for a struct, in their order: of those with one name, the
-// shallowest, and of those the one with a tag. None of several that are alike is written.
-func fieldsOf(t reflect.Type) []jsonField {
-	all := allFields(nil, t, 0, nil)
-	best := make(map[string][]int)
-	for i, field := range all {
-		switch others := best[field.name]; {
-		case len(others) == 0 || field.dominates(all[others[0]]):
-			best[field.name] = []int{i}
-		case !all[others[0]].dominates(field):
-			best[field.name] = append(others, i)
-		}
-	}
-	var fields []jsonField
-	for i, field := range all {
-		if chosen := best[field.name]; len(chosen) == 1 && chosen[0] == i {
-			fields = append(fields, field)
-		}
-	}
-	return fields
-}
-
-func (f jsonField) dominates(other jsonField) bool {
-	if f.depth != other.depth {
-		return f.depth < other.depth
-	}
-	return f.tagged && !other.tagged
-}
-
-// allFields appends the fields of a struct and of the structs that are embedded in it, except the structs in outer, in
-// which it is embedded itself.
-func allFields(fields []jsonField, t reflect.Type, depth int, outer []reflect.Type) []jsonField {
-	if slices.Contains(outer, t) {
-		return fields
-	}
-	outer = append(slices.Clip(outer), t)
-	for i := range t.NumField() {
-		field := t.Field(i)
-		kind := field.Type
-		if kind.Kind() == reflect.Pointer && kind.Name() == "" {
-			kind = kind.Elem()
-		}
-		embedded := field.Anonymous && kind.Kind() == reflect.Struct
-		tag := field.Tag.Get("json")
-		if tag == "-" || !field.IsExported() && !embedded {
-			continue
-		}
-		name, options, _ := strings.Cut(tag, ",")
-		if embedded && name == "" {
-			fields = allFields(fields, kind, depth+1, outer)
-			continue
-		}
-		if !field.IsExported() {
-			continue
-		}
-		has := func(option string) bool { return strings.Contains(","+options+",", ","+option+",") }
-		fields = append(fields, jsonField{
-			StructField: field, depth: depth, name: orDefault(name, field.Name), tagged: name != "",
-			optional: has("omitempty") || has("omitzero"),
-			quoted:   has("string") && kind.Kind() >= reflect.Bool && kind.Kind() <= reflect.Float64,
-		})
-	}
-	return fields
-}
-
-func orDefault(text, fallback string) string {
-	if text == "" {
-		return fallback
-	}
-	return text
 }

@@ -380,3 +380,44 @@ func TestDescriptionsOfFields(t *testing.T) {
 		"sku": {"type": "string", "description": "as printed on the label"},
 		"count": {"type": "integer", "minimum": 0, "maximum": 255}}}`, string(text))
 }
+
+func TestHash(t *testing.T) {
+	t.Parallel()
+	type inner struct {
+		N int `json:"n" jsonschema:"how many"`
+	}
+	type other struct {
+		N int `json:"n"`
+	}
+	of := valueschema.Hash
+	first := of(reflect.TypeFor[struct {
+		A string  `json:"a"`
+		B []inner `json:"b"`
+	}]())
+	require.Len(t, first, valueschema.HashBytes)
+	require.Equal(t, first, of(reflect.TypeFor[struct {
+		B []*other `json:"b,omitempty"`
+		A *string  `json:"a"`
+	}]()), "order, descriptions, names and pointers do not count")
+	for _, differs := range []reflect.Type{
+		reflect.TypeFor[struct {
+			A int     `json:"a"`
+			B []inner `json:"b"`
+		}](),
+		reflect.TypeFor[struct {
+			A string `json:"a"`
+			B inner  `json:"b"`
+		}](),
+		reflect.TypeFor[struct {
+			A string  `json:"A"`
+			B []inner `json:"b"`
+		}](),
+		reflect.TypeFor[struct {
+			A string `json:"a"`
+		}](),
+		reflect.TypeFor[any](), reflect.TypeFor[map[string]int](),
+	} {
+		require.NotEqual(t, first, of(differs), differs)
+	}
+	require.Empty(t, of(reflect.TypeFor[chan int]()))
+}
