@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/jsontype"
 )
 
 // Activity is a named function that workers run for the nodes of a flow. It is immutable and may be used by several
@@ -253,21 +254,15 @@ func (d *declaration) checkAliases(name string) {
 	}
 }
 
-// checkTypes finds types that can never be encoded as JSON. Types nested in others are found when a value is encoded.
+// checkTypes finds types whose values JSON cannot hold.
 func (d *declaration) checkTypes(in, out reflect.Type) {
 	if d.codec.Name() != (JSON{}).Name() {
 		return
 	}
-	for _, t := range []struct {
-		role string
-		typ  reflect.Type
-	}{{"input", in}, {"output", out}} {
-		switch t.typ.Kind() {
-		case reflect.Chan, reflect.Func, reflect.Complex64, reflect.Complex128, reflect.UnsafePointer:
-			d.fault("%s type %s has no JSON form", t.role, t.typ)
-		}
+	if err := jsontype.Check(in); err != nil {
+		d.fault("input %w", err)
 	}
-	if in.Kind() == reflect.Interface && in.NumMethod() > 0 {
-		d.fault("input type %s is an interface with methods, which JSON cannot decode into", in)
+	if err := jsontype.Check(out); err != nil {
+		d.fault("output %w", err)
 	}
 }

@@ -82,6 +82,21 @@ func AwaitSignals[T any](ctx context.Context, name string, opts ...WaitOption) (
 	return decodeAwaited[[]Signal[T]](name, data)
 }
 
+// AwaitApproval is AwaitSignals for an approval of one person, or of as many as Approvers sets, and returns the
+// approvals. A rejection is an error of category "rejected" that names who rejected and the comment, and is not retried.
+func AwaitApproval(ctx context.Context, name string, opts ...WaitOption) ([]Signal[Decision], error) {
+	signals, err := AwaitSignals[Decision](ctx, name, append([]WaitOption{Approvers(1)}, opts...)...)
+	if err != nil || len(signals) == 0 || signals[len(signals)-1].Name != activityspec.Reject {
+		return signals, err
+	}
+	last := signals[len(signals)-1]
+	text := "rejected by " + last.Source
+	if last.Payload.Comment != "" {
+		text += ": " + last.Payload.Comment
+	}
+	return nil, NonRetryable(Category(errors.New(text), activityspec.CategoryRejected))
+}
+
 func await(ctx context.Context, name string, payload reflect.Type, collect bool, opts []WaitOption) ([]byte, error) {
 	fail := func(err error) ([]byte, error) { return nil, fmt.Errorf("await %q: %w", name, err) }
 	if err := activityspec.CheckName(name); err != nil {

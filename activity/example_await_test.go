@@ -8,11 +8,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity/activitytest"
 )
 
-type Decision struct {
-	By  string `json:"by"`
-	Yes bool   `json:"yes"`
-}
-
 // Publish builds once, however often it runs, and waits for a decision.
 func Publish(ctx context.Context, version string) (string, error) {
 	image, err := activity.Step(ctx, "build", func(context.Context) (string, error) {
@@ -22,24 +17,31 @@ func Publish(ctx context.Context, version string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	decision, err := activity.Await[Decision](ctx, "approve", activity.Signals("approve", "reject"))
+	approvals, err := activity.AwaitApproval(ctx, "approve")
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s, approved by %s: %v", image, decision.By, decision.Yes), nil
+	return fmt.Sprintf("%s, approved by %s", image, approvals[0].Payload.By), nil
 }
 
 // A function with waits is played through call by call, as a worker would.
-func ExampleAwait() {
+func ExampleAwaitApproval() {
 	env := activitytest.New()
 	_, err := Publish(env.Context(context.Background()), "2.0")
 	step, waits := activitytest.Suspended(err)
 	fmt.Println(step, waits)
 
-	env.Signal("approve", "approve", Decision{By: "ann", Yes: true})
+	env.Signal("approve", "approve", activity.Decision{Choice: "approve", By: "ann"})
 	fmt.Println(Publish(env.Context(context.Background()), "2.0"))
+
+	env = activitytest.New()
+	env.Signal("approve", "reject", activity.Decision{Choice: "reject", By: "bob", Comment: "too early"})
+	_, err = Publish(env.Context(context.Background()), "3.0")
+	fmt.Println(err)
 	// Output:
 	// building 2.0
 	// approve true
-	// app:2.0, approved by ann: true <nil>
+	// app:2.0, approved by ann <nil>
+	// building 3.0
+	// rejected by test: too early
 }

@@ -205,3 +205,9 @@ func TestGoThatPanics(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 3, outside)
 }
+
+// A step without a function is an error that names the step, not a panic.
+func TestStepWithoutFunction(t *testing.T) {
+	_, err := activity.Step[int](context.Background(), "s", nil)
+	require.EqualError(t, err, `step "s": the function is nil`)
+}

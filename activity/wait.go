@@ -67,6 +67,23 @@ func Decisive(names ...string) WaitOption {
 	return func(w *activityspec.Wait) { w.Decisive = append(w.Decisive, names...) }
 }
 
+// Approvers ends the wait when n different people have approved, or as soon as one rejects: it takes the signals
+// "approve" and "reject", of which "reject" is decisive. flow.Approval and AwaitApproval fail on a rejection; after any
+// other wait the program must check the name of the last signal.
+func Approvers(n int) WaitOption { return func(w *activityspec.Wait) { w.Approvers(n) } }
+
+// Decision is the answer of a person, as the console, the command and the links of package approvals send it. Its zero
+// value says nothing.
+type Decision struct {
+	// Choice is the name of the signal that carries the decision, such as "approve". A payload whose choice contradicts
+	// its signal is refused.
+	Choice string `json:"choice"`
+	// By is the name of the person, as the program that asked knows it. Signal.Source is the sender that waits count.
+	By string `json:"by,omitempty"`
+	// Comment may be empty.
+	Comment string `json:"comment,omitempty"`
+}
+
 // Timeout limits the wait, from the opening of the waitpoint on, at most to 10 years, and sets the effect of the
 // timeout. By default the wait has no limit. Fractions of a millisecond are rounded up.
 func Timeout(limit time.Duration, then TimeoutBehavior) WaitOption {

@@ -30,7 +30,7 @@ type RunSide struct {
 	State RunState `json:"state"`
 	// ForkedFrom is the id of the run that this one is a fork of; empty for other runs.
 	ForkedFrom string `json:"forked_from,omitempty"`
-	// Took is the time from the creation to the end; zero while the run is open.
+	// Took is the time from Run.BeganAt to the end; zero while the run is open.
 	Took   Duration `json:"took,omitzero"`
 	Input  *Value   `json:"input,omitempty"`
 	Result *Value   `json:"result,omitempty"`
@@ -52,7 +52,7 @@ type NodeDiff struct {
 type NodeSide struct {
 	State    NodeState `json:"state"`
 	Attempts int       `json:"attempts"`
-	// Took is the time from the first attempt to the end; zero for a node that did not run, or has not ended.
+	// Took is the time from Node.StartedAt to the end; zero for a node that did not run, or has not ended.
 	Took   Duration `json:"took,omitzero"`
 	Result *Value   `json:"result,omitempty"`
 	// Reason is the last failure, or why the node was cancelled.

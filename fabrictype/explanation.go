@@ -26,6 +26,8 @@ import (
 //     the worker instance, Have is how many workers the node has lost in a row. After several, it is held back until
 //     Until; see activity.LostWorkers.
 //   - "lease_revoked": an operator took it from its worker, and no other worker has taken it over.
+//   - "undecodable": a worker could not decode its input, and another one has the activity with another input type.
+//     Until is when a worker may take it again.
 //
 // Something keeps it from starting:
 //   - "lane_paused", "activity_paused", "run_paused": Subject is paused, By is the actor, Detail the reason that was

@@ -30,7 +30,11 @@ import "fmt"
 //   - "keeper.none" (warning): no keeper is subscribed to its channel.
 //   - "keeper.lag" (warning): a task of keepers has been due for a while.
 //   - "workers" (info) counts the programs whose workers are subscribed to a lane.
-//   - "worker.none" (warning): work waits on a lane, and no worker is subscribed to it, or all that are drain.
+//   - "worker.none" (error): work waits on a lane, and no worker takes it: LaneHealth has the state "unserved".
+//   - "worker.types" (warning): live workers on a lane have different types for the input or the result of an activity.
+//   - "lane.paused" (warning, or info when nothing waits): a lane is paused.
+//   - "lane.blocked" (warning): work of a lane waits for a budget that is used up, or for the end of a pause of a run
+//     or an activity.
 //   - "engine.in_memory" (info): the engine is in this process and kept nowhere else.
 type Finding struct {
 	Code     string   `json:"code"`

@@ -20,7 +20,35 @@ type Lane struct {
 	// Oldest is the creation time of the oldest eligible node; zero when none is eligible. Of the nodes with a
 	// priority, only the first one is considered.
 	Oldest time.Time `json:"oldest,omitzero" doc:"Creation of the oldest node that waits for a worker."`
+	// Health reports whether the work of the lane proceeds. Inspections, commands and the console all show it.
+	Health LaneHealth `json:"health"`
 }
+
+// LaneHealth reports whether the work of a lane proceeds, and otherwise why not. When several obstacles apply, it has
+// the first one in the order of the states.
+type LaneHealth struct {
+	// State is
+	//   - "paused": an operator has paused the lane;
+	//   - "unserved": nodes wait, and no worker takes them: none serves the lane, all that do drain, or none has
+	//     registered the activities and offers the capabilities;
+	//   - "blocked": nodes wait for a budget that is used up, or for the end of a pause of a run or an activity;
+	//   - "late": delayed nodes are due, and no keeper has released them;
+	//   - "ok": none of these.
+	State string `json:"state" enum:"paused,unserved,blocked,late,ok" doc:"Whether the work of the lane proceeds."`
+	// Nodes is how many nodes wait for that reason.
+	Nodes int `json:"nodes,omitempty" doc:"Nodes that wait for this reason."`
+	// Since is when it began: the pause, the creation of the oldest node that waits, or the time at which the first
+	// delayed node was due. Zero when that is not known.
+	Since time.Time `json:"since,omitzero"`
+	// Reason is a sentence without the name of the lane, Remedy an action that ends it; both are empty for "ok".
+	Reason string `json:"reason,omitempty"`
+	Remedy string `json:"remedy,omitempty"`
+	// Programs is how many programs with workers listen to the lane, including workers that drain.
+	Programs int `json:"programs" doc:"Programs whose workers listen to the lane."`
+}
+
+// Stuck reports whether nodes wait that do not start until an operator acts.
+func (h LaneHealth) Stuck() bool { return h.Nodes > 0 && h.State != "ok" }
 
 // Paused reports whether the lane is paused.
 func (l Lane) Paused() bool { return !l.PausedAt.IsZero() }

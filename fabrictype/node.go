@@ -31,8 +31,9 @@ type Node struct {
 	// Reason and Category describe the last failure, or why the node was cancelled.
 	Reason   string `json:"reason,omitempty"`
 	Category string `json:"category,omitempty"`
-	// CreatedAt, StartedAt (first attempt), ClaimedAt (by the current or last worker), CompletedAt and DueAt (next
-	// attempt, also after lost workers, or end of a delay) are zero when they do not apply.
+	// CreatedAt, StartedAt (first attempt since the node was last run again), ClaimedAt (by the current or last
+	// worker), CompletedAt and DueAt (next attempt, also after lost workers, or end of a delay) are zero when they do
+	// not apply.
 	CreatedAt   time.Time `json:"created_at,omitzero"`
 	StartedAt   time.Time `json:"started_at,omitzero"`
 	ClaimedAt   time.Time `json:"claimed_at,omitzero"`

@@ -16,12 +16,18 @@ type Run struct {
 	// StartsAt is the time of runtime.StartAt or RunRef.MoveStart, also when it is over; zero for a run that was
 	// started at once, and in contract mode.
 	StartsAt time.Time `json:"starts_at,omitzero" doc:"When a run that was started for later begins."`
+	// BeganAt is when the run last began: with its last rerun, else at StartsAt, else at CreatedAt. From then to
+	// ClosedAt is the time that the run took.
+	BeganAt time.Time `json:"began_at" doc:"When it last began: with its start, or with its last rerun."`
 	// ClosedAt is when the last node ended; zero while nodes are open.
 	ClosedAt time.Time `json:"closed_at,omitzero" doc:"When its last node ended."`
 	// PausedAt is when the run was paused; zero when it is not.
 	PausedAt time.Time `json:"paused_at,omitzero"`
 	// FailedNode is the node that failed first; empty when none failed.
 	FailedNode string `json:"failed_node,omitempty" doc:"The node that failed first."`
+	// Reason and Category are the error of FailedNode; empty when none failed. Not set in contract mode.
+	Reason   string `json:"reason,omitempty" doc:"Error of the node that failed first."`
+	Category string `json:"category,omitempty" doc:"Category of that error, such as error, timeout or panic."`
 	// Nodes counts the nodes of the run.
 	Nodes NodeCounts `json:"nodes"`
 	// Tags are the tags of the flow and the tags given to Start. Not set in contract mode.
@@ -68,14 +74,19 @@ type RunDetail struct {
 	// StartsAt is the time of runtime.StartAt or RunRef.MoveStart, also when it is over; zero for a run that was
 	// started at once.
 	StartsAt time.Time `json:"starts_at,omitzero"`
+	// BeganAt is when the run last began: with its last rerun, else at StartsAt, else at CreatedAt. From then to
+	// ClosedAt is the time that the run took.
+	BeganAt time.Time `json:"began_at" doc:"When it last began: with its start, or with its last rerun."`
 	// ClosedAt is when the last node ended; zero while nodes are open.
 	ClosedAt time.Time `json:"closed_at,omitzero"`
-	// DeadlineAt is when the run expires; zero without a deadline.
-	DeadlineAt time.Time `json:"deadline_at,omitzero"`
+	// DeadlineAt is when the run expires; zero without a deadline. FinallyDeadlineAt is when the nodes of flow.Finally
+	// expire, once all others have ended; zero before, and without a limit.
+	DeadlineAt        time.Time `json:"deadline_at,omitzero" doc:"When the run expires."`
+	FinallyDeadlineAt time.Time `json:"finally_deadline_at,omitzero" doc:"When its finally nodes expire, which run."`
 	// Memo is the JSON of runtime.WithMemo; nil without it.
 	Memo json.RawMessage `json:"memo,omitempty"`
-	// Overdue is how far the run is past DeadlineAt without having expired, by the engine's clock; zero for delays of
-	// up to a second and when the run is over.
+	// Overdue is how far the run, or its finally nodes, are past their deadline without having expired, by the engine's
+	// clock; zero for delays of up to a second and when the run is over.
 	Overdue Duration `json:"overdue,omitzero" doc:"How far the run is past its deadline without having expired."`
 	// NoKeeper reports whether the run or a node is overdue and no keeper is connected. It is false when the server
 	// does not allow the question.
@@ -124,11 +135,15 @@ type Rerun struct {
 	Nodes int `json:"nodes"`
 }
 
-// RunCount is how many runs there are in one group. Fields by which the runs are not grouped are empty.
+// RunCount counts the runs of one group, or their ends. Fields that do not group them are empty.
 type RunCount struct {
 	Flow  string   `json:"flow,omitempty"`
 	State RunState `json:"state,omitempty"`
 	// Hour is the beginning of the hour, in UTC.
 	Hour time.Time `json:"hour,omitzero"`
-	Runs int       `json:"runs"`
+	// Runs counts runs; with CreatedFrom, those that were started. It is 0 in a count of ends.
+	Runs int `json:"runs,omitempty" doc:"Runs; absent in a count of ends."`
+	// Ends counts ends of runs, with FinishedFrom: a run that was run again has ended more than once. It is 0 in a
+	// count of runs.
+	Ends int `json:"ends,omitempty" doc:"Ends of runs, with finished_from: a run that was run again has several."`
 }

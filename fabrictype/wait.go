@@ -29,6 +29,11 @@ type Wait struct {
 	Escalated bool `json:"escalated,omitempty" doc:"The timeout has passed and the wait continues."`
 	// Signals are the names of the signals that count; empty means that all names count.
 	Signals []string `json:"signals,omitempty" doc:"Names of the signals that count; absent if all do."`
+	// Choices are the answers that people can give, by Signals and AnswerSchema; empty for a wait that takes any
+	// signal.
+	Choices []SignalChoice `json:"choices,omitempty" doc:"The answers that people can give, in the order of the signals."`
+	// Decisive are the names among Signals of which one signal ends the wait at once.
+	Decisive []string `json:"decisive,omitempty" doc:"Names among the signals of which one ends the wait at once."`
 	// All reports whether one signal of each name is required; Distinct, whether only one signal of each source counts.
 	All      bool `json:"all,omitempty" doc:"One signal of each name is required."`
 	Distinct bool `json:"distinct,omitempty" doc:"Only one signal of each source counts."`
@@ -44,6 +49,18 @@ type Wait struct {
 	AnswerSchema json.RawMessage `json:"answer_schema,omitempty" doc:"JSON Schema that the payload of an answer must satisfy."`
 	// Tags are the tags of the run. Only lists over all runs and the wait of a token have them.
 	Tags map[string]string `json:"tags,omitempty"`
+}
+
+// SignalChoice is an answer to a wait.
+type SignalChoice struct {
+	// Signal is the name of the signal.
+	Signal string `json:"signal"`
+	// Meaning is "yes" for a signal that agrees, such as "approve", "no" for one that refuses, such as "reject", and
+	// empty for any other.
+	Meaning string `json:"meaning,omitempty" enum:"yes,no" doc:"Whether the signal agrees or refuses; absent for any other."`
+	// Sets are the fields of the payload that say the same as the signal, with their values. A payload with other
+	// values is refused.
+	Sets map[string]json.RawMessage `json:"sets,omitempty" doc:"Fields of the payload that say the same as the signal, with their values. A payload that contradicts them is refused."`
 }
 
 // ReceivedSignal is a signal that a wait has received.
@@ -81,9 +98,8 @@ type SignalResult struct {
 	// First is the outcome of the first delivery of a duplicate; empty otherwise.
 	First SignalOutcome `json:"first,omitempty" doc:"Outcome of the first delivery of a duplicate."`
 	// Counts reports whether an accepted signal, or the first delivery of a duplicate, counts towards the end of the
-	// wait. A signal with another name, or from a source that was counted already, is recorded but does not count. One
-	// that comes before the wait of a function is kept and does not count yet: the wait itself determines which signals
-	// it needs.
+	// wait. One that comes before the wait of a function is kept and does not count yet: the wait itself determines
+	// which signals it needs. A signal that an open wait does not count is an error: runtime.ErrSignalDoesNotCount.
 	Counts bool `json:"counts" doc:"The signal counts towards the end of the wait."`
 }
 

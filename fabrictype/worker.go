@@ -45,7 +45,8 @@ func (w Worker) Drains() bool { return w.State == "draining" || !w.DrainRequeste
 
 // Build is a program by its build information. Fields that the build does not have are empty.
 type Build struct {
-	// Path and Version are the path and the version of the main module.
+	// Package is the path of the main package; Path and Version are the path and the version of its module.
+	Package string `json:"package,omitempty"`
 	Path    string `json:"path,omitempty"`
 	Version string `json:"version,omitempty"`
 	// Revision is the commit in version control, Modified whether files had changed since.

@@ -33,6 +33,9 @@ type clientState struct {
 	singles submit.SingleFlows
 	// published are flows that were started by their names.
 	published catalogue.Cache
+	reasons   *waitReasons
+	// local is the worker of OpenLocal, which must have the activities of the runs that this client starts.
+	local *localWorker
 }
 
 // NewClient returns a client of an engine. Close it before the engine. The error matches ErrInvalid for a missing
@@ -41,7 +44,11 @@ func NewClient(e *Engine) (*Client, error) {
 	if err := e.open(); err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	return &Client{clientState: &clientState{session: e.session, submitter: submit.NewSubmitter(e.session)}}, nil
+	c := &Client{clientState: &clientState{
+		session: e.session, submitter: submit.NewSubmitter(e.session), reasons: newWaitReasons(e.session),
+	}}
+	c.submitter.StillOpen = c.reasons.noteStuck
+	return c, nil
 }
 
 // As returns a client whose actions name the actor, a person or a program, unless WithActor names another one: the

@@ -32,14 +32,21 @@ const (
 //
 // A query may set Flow, States and Children, and is then answered by the present states of all runs. With CreatedFrom,
 // it is how many runs were started, with FinishedFrom, how many ended in each state: in whole hours, CreatedFrom and
-// the others being the beginning of one, of the last 8 days. Such counts include runs that have been purged, and each
-// end of a run that was run again. Starts have no states. Other fields, and "hour" without a time, return ErrInvalid,
+// the others being the beginning of one, of the last 8 days. Such counts include runs that have been purged. Counts of
+// ends are in Ends, not Runs: a run that was run again has ended more than once. Starts have no states. Other fields, and "hour" without a time, return ErrInvalid,
 // as does a time that is no longer kept. In contract mode the error matches ErrNotInContract.
 func (c *Client) Counts(ctx context.Context, q RunQuery, by ...string) ([]fabrictype.RunCount, error) {
 	if err := c.ready(ctx); err != nil {
 		return nil, fmt.Errorf("count runs: %w", err)
 	}
-	if err := errors.Join(q.Check(), q.checkCounted(by)); err != nil {
+	err := q.Check()
+	if err == nil {
+		var words runsearch.Words
+		if q, words, err = q.resolved(); len(words.Terms) > 0 || words.ID != "" {
+			err = invalid("run query: Search: words of tags, errors and ids are not counted; list the runs")
+		}
+	}
+	if err := errors.Join(err, q.checkCounted(by)); err != nil {
 		return nil, fmt.Errorf("count runs: %w", err)
 	}
 	groups := make([]string, len(by))
@@ -67,6 +74,7 @@ func (q RunQuery) checkCounted(by []string) error {
 	fault := func(format string, args ...any) { faults = append(faults, invalid("run query: "+format, args...)) }
 	for name, set := range map[string]bool{
 		"Tags": len(q.Tags) > 0, "Text": q.Text != "", "Sort": q.Sort != "", "Key": q.Key != "", "Queued": q.Queued,
+		"Runs": len(q.Runs) > 0,
 	} {
 		if set {
 			fault("%s: runs are not counted by it; list them", name)

@@ -46,6 +46,10 @@ var (
 	// ErrNoResult is returned by Result when the run succeeded, but the node whose result flow.Return selects was
 	// skipped, since a condition took another case.
 	ErrNoResult = engine.ErrNoResult
+	// ErrSignalDoesNotCount is returned for a signal that an open wait does not count: it takes no signal of that name,
+	// it needs different sources and has counted this one, or it has enough signals of that name. The text says which,
+	// and the names that count. The signal is recorded (RunRef.ReceivedSignals) and changes nothing else.
+	ErrSignalDoesNotCount = engine.ErrSignalDoesNotCount
 	// ErrTooLarge is returned for an input, a result or a signal that exceeds its limit.
 	ErrTooLarge = engine.ErrTooLarge
 )

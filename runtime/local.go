@@ -33,26 +33,31 @@ type Local struct {
 }
 
 // OpenLocal opens the engine and starts a worker with its keeper. They run until Close; the end of ctx does not stop
-// them. The error is one of Open, NewWorker and Worker.Register.
+// them. If the engine is in this process, the client of Local.Client refuses to start runs of which no worker of this
+// program has the activities or serves the lanes: the error matches ErrInvalid and names them. A client of NewClient
+// starts them; they wait for such a worker. The error is one of Open, NewWorker and Worker.Register.
 func OpenLocal(ctx context.Context, config LocalConfig) (*Local, error) {
 	if err := config.check(); err != nil {
 		return nil, fmt.Errorf("local: %w", err)
 	}
-	engine, err := Open(ctx, config.URL, config.Open)
+	opened, err := Open(ctx, config.URL, config.Open)
 	if err != nil {
 		return nil, err
 	}
-	worker, err := NewWorker(engine, config.Worker)
+	w, err := NewWorker(opened, config.Worker)
 	if err == nil {
-		err = worker.Register(config.Activities...)
+		err = w.Register(config.Activities...)
 	}
-	client, clientErr := NewClient(engine)
+	client, clientErr := NewClient(opened)
 	if err := errors.Join(err, clientErr); err != nil {
-		return nil, errors.Join(err, engine.Close())
+		return nil, errors.Join(err, opened.Close())
+	}
+	if opened.session.InProcess != nil && err == nil {
+		client.local = &localWorker{worker: w.worker}
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	l := &Local{engine: engine, client: client, stop: stop}
-	l.tasks.Go(func() { l.note(worker.Run(running)) })
+	l := &Local{engine: opened, client: client, stop: stop}
+	l.tasks.Go(func() { l.note(w.Run(running)) })
 	return l, nil
 }
 

@@ -164,7 +164,7 @@ func Open(ctx context.Context, url string, config OpenConfig) (*Engine, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open engine %s: %w", target, target.Explain(err)), e.Close())
 	}
-	if s.InMemory {
+	if s.InMemory && !s.Volatile {
 		s.Logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: the engine runs in this process and in memory: its data "+
 			"does not outlive the process, and other processes cannot use it", observe.EventEngineInMemory.Attr())
 	}

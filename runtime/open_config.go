@@ -93,8 +93,8 @@ type OpenConfig struct {
 	// Defaults to false.
 	MustExist bool
 	// AllowVolatile accepts a server that can lose data when it restarts: without an append-only file (appendonly no),
-	// Open does not warn and Engine.Check does not fail. Set it for tests and development, and for servers whose data
-	// is protected otherwise. Defaults to false.
+	// Open does not warn and Engine.Check does not fail. For an engine in memory, Open logs no engine.in_memory. Set it
+	// for tests and development, and for servers whose data is protected otherwise. Defaults to false.
 	AllowVolatile bool
 	// ReplaceForeignLibrary lets Open replace a function library named flowfabric that does not belong to this project.
 	// It cannot be combined with contract mode, which replaces no library. Defaults to false.

@@ -108,6 +108,9 @@ func (c *Client) checkStart(flow *submit.CompiledFlow, opts []StartOption) (star
 	for _, fault := range config.checkArrival() {
 		faults = append(faults, fmt.Errorf("flow %s: start: %w", flow.Graph.Name, fault))
 	}
+	if err := c.local.check(c.session, flow); err != nil {
+		faults = append(faults, err)
+	}
 	if err := config.ResolveTags(flow); err != nil {
 		faults = append(faults, invalid("%w", err))
 	}
@@ -159,8 +162,12 @@ var errNoRun = invalid("the run is nil: look at the error of Start or Attach")
 
 // Result waits until the run is over and returns its result. If the run did not succeed, the error is a *RunError,
 // which matches ErrRunFailed, ErrRunCancelled or ErrRunExpired. The error wraps ErrNoResult when the run succeeded but
-// the node with its result did not run. When ctx ends first, the error is the cause of that; it wraps
-// enginecore.ErrClosed when the client or the engine is closed first. After a rerun, Result waits for the new end.
+// the node with its result did not run. When ctx ends first, the error wraps the cause of that; for a deadline, it also
+// names the node that the run waits for and the reason, which takes up to 2 s longer. It wraps enginecore.ErrClosed
+// when the client or the engine is closed first. After a rerun, Result waits for the new end.
+//
+// While it waits for a run that does not continue until a worker, a keeper or an operator acts, Result logs
+// "run.stuck", once for each reason, after 5 s at the earliest.
 func (r *Run[Out]) Result(ctx context.Context) (Out, error) {
 	var zero Out
 	if r == nil {
@@ -174,20 +181,35 @@ func (r *Run[Out]) Result(ctx context.Context) (Out, error) {
 	}
 	reply, err := r.client.submitter.AwaitResult(ctx, r.at.Flow, r.at.ID, r.at.FlowID, r.at.Partition)
 	if err != nil {
-		return zero, err
+		return zero, r.client.reasons.withReason(ctx, r.at, err)
 	}
 	if reply.Outcome != "success" {
 		failure := submit.ReadRunFailure(ctx, r.client.session, r.at.Flow, r.at.ID, r.at.FlowID, r.at.Partition, reply)
 		return zero, newRunError(failure)
 	}
 	if reply.ResultSkipped {
-		return zero, fmt.Errorf("run %s of flow %s: %w", r.at.ID, r.at.Flow, engine.ErrNoResult)
+		return zero, fmt.Errorf("run %s of flow %s: %w%s", r.at.ID, r.at.Flow, engine.ErrNoResult, r.skipReason(ctx))
 	}
 	out, err := r.decode.DecodeResult(reply.Result)
 	if err != nil {
 		return zero, fmt.Errorf("run %s of flow %s: result: %w", r.at.ID, r.at.Flow, err)
 	}
 	return out, nil
+}
+
+// skipReason returns ": node x was skipped: <reason>" for the node that has the result of a run which has none; "" if
+// that cannot be read.
+func (r *Run[Out]) skipReason(ctx context.Context) string {
+	d, err := r.Describe(ctx)
+	if err != nil || d.graph == nil {
+		return ""
+	}
+	for _, n := range d.Nodes {
+		if n.Name == d.graph.Return && n.State == fabrictype.NodeSkipped && n.Reason != "" {
+			return fmt.Sprintf(": node %s was skipped: %s", n.Name, n.Reason)
+		}
+	}
+	return ""
 }
 
 // interceptedResult is Result through the interceptors.

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/fabrictype"
@@ -25,6 +28,22 @@ type RunQuery struct {
 	// Tags selects runs that have all of these tags with these values, from their flow (flow.Tag) or their start
 	// (WithTag).
 	Tags map[string]string
+	// Search selects runs by words, as people type them: "failed yesterday broke" are the runs that failed, were
+	// started yesterday, and have a tag with the value broke or the word broke in their error. The words are:
+	//   - a state: running, succeeded, failed, cancelled, expired
+	//   - a time of the start: today, yesterday, 90m, 2h, 7d, 4w, 2026-11-28, 2026-11-28T15:04, or from..to of two;
+	//     with "finished:" in front, of the end
+	//   - flow:NAME, key:KEY, run:BEGINNING-OF-ID, is:queued, is:child, and tag.key:VALUE
+	//   - error:TEXT, for words of the error of the run, and category:NAME
+	//   - any other word, which must be the value of a tag or a word of the error; one that no run has there is
+	//     searched for in ids and names of flows, as Text is
+	//
+	// Text in quotes is one word. A word that means nothing is an error, which names it. At most 1,024 bytes.
+	Search string
+	// SearchAt is the moment from which Search counts times; its location has the days. Defaults to the present in UTC.
+	SearchAt time.Time
+	// Runs selects runs by name, "flow/run" each, at most 500: runs that do not exist are left out.
+	Runs []string
 	// Text selects runs whose id, or whose flow's name, contains this text; letters A to Z match in either case. At
 	// most 256 bytes.
 	Text string
@@ -57,6 +76,12 @@ const (
 // maxQueryText is the most bytes of RunQuery.Text: that is how long a run id is.
 const maxQueryText = 256
 
+// maxSearch is the most bytes of RunQuery.Search, and maxNamed the most runs of RunQuery.Runs.
+const (
+	maxSearch = 1024
+	maxNamed  = 500
+)
+
 // maxKey is the longest key of runs, in bytes.
 const maxKey = 256
 
@@ -65,22 +90,94 @@ func (q RunQuery) byEnd() bool {
 	return q.hasFinished() || q.Sort == lastEndedFirst || q.Sort == firstEndedFirst
 }
 
+// resolved returns the query with the conditions that Search names, except its terms and the beginning of an id, which
+// words has. The error names the words that mean nothing, and conditions that are given twice.
+func (q RunQuery) resolved() (out RunQuery, words runsearch.Words, err error) {
+	if q.Search == "" {
+		return q, words, nil
+	}
+	at := q.SearchAt
+	if at.IsZero() {
+		at = time.Now().UTC()
+	}
+	if err := recordtext.Check("search", q.Search, maxSearch); err != nil {
+		return q, words, invalid("run query: %w", err)
+	}
+	words, err = runsearch.ParseWords(q.Search, at)
+	if err != nil {
+		return q, words, invalid("run query: search: %w", err)
+	}
+	var faults []error
+	merge(&faults, "flow", &q.Flow, words.Flow)
+	merge(&faults, "key", &q.Key, words.Key)
+	merge(&faults, "from", &q.CreatedFrom, words.CreatedFrom)
+	merge(&faults, "before", &q.CreatedBefore, words.CreatedBefore)
+	merge(&faults, "finished from", &q.FinishedFrom, words.FinishedFrom)
+	merge(&faults, "finished before", &q.FinishedBefore, words.FinishedBefore)
+	if len(words.States) > 0 && len(q.States) > 0 && !sameStates(q.States, words.States) {
+		faults = append(faults, invalid("run query: search: the states are given otherwise, too"))
+	} else if len(q.States) == 0 {
+		q.States = words.States
+	}
+	if len(words.Tags) > 0 {
+		q.Tags = maps.Clone(q.Tags)
+		if q.Tags == nil {
+			q.Tags = make(map[string]string)
+		}
+		for key, value := range words.Tags {
+			had := q.Tags[key]
+			merge(&faults, key, &had, value)
+			q.Tags[key] = had
+		}
+	}
+	q.Queued, q.Children, q.Search = q.Queued || words.Queued, q.Children || words.Children, ""
+	return q, words, errors.Join(faults...)
+}
+
+func sameStates(a, b []fabrictype.RunState) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}
+
+// merge sets a field to the value of a search, unless it has another one.
+func merge[T comparable](faults *[]error, name string, field *T, value T) {
+	var none T
+	switch {
+	case value == none:
+	case *field == none || *field == value:
+		*field = value
+	default:
+		*faults = append(*faults, invalid("run query: search: %s is given otherwise, too: %v and %v", name, *field, value))
+	}
+}
+
 func (q RunQuery) hasCreated() bool { return !q.CreatedFrom.IsZero() || !q.CreatedBefore.IsZero() }
 
 func (q RunQuery) hasFinished() bool { return !q.FinishedFrom.IsZero() || !q.FinishedBefore.IsZero() }
 
 // onlyFlow reports whether the query names a flow and nothing else.
 func (q RunQuery) onlyFlow() bool {
-	return q.Flow != "" && len(q.States) == 0 && len(q.Tags) == 0 && q.Text == "" && q.Key == "" && !q.Queued &&
+	return q.Flow != "" && q.Search == "" && len(q.Runs) == 0 && len(q.States) == 0 && len(q.Tags) == 0 && q.Text == "" && q.Key == "" && !q.Queued &&
 		!q.hasCreated() && !q.hasFinished() && (q.Sort == "" || q.Sort == newestFirst)
 }
 
 // Check validates the query without an engine. The error has all faults and matches ErrInvalid; Client.Runs would
 // return the same.
 func (q RunQuery) Check() error {
+	q, _, err := q.resolved()
+	if err != nil {
+		return err
+	}
 	var faults []error
 	fault := func(format string, args ...any) {
 		faults = append(faults, invalid("run query: "+format, args...))
+	}
+	if len(q.Runs) > maxNamed {
+		fault("names %d runs, at most %d are allowed", len(q.Runs), maxNamed)
+	}
+	for _, name := range q.Runs {
+		if flow, run, _ := strings.Cut(name, "/"); flow == "" || run == "" {
+			fault("run %q: must be the name of a flow, a slash and the id of a run", name)
+		}
 	}
 	for _, state := range q.States {
 		if recordstate.StoredRunState(state) == "" {
@@ -122,17 +219,25 @@ func (q RunQuery) checkOrder(fault func(format string, args ...any)) {
 	}
 }
 
-// stored is the query in the engine's words.
+// stored is the query in the engine's words. The query was checked.
 func (q RunQuery) stored() runsearch.Query {
+	q, words, _ := q.resolved()
 	states := make([]string, len(q.States))
 	for i, state := range q.States {
 		states[i] = recordstate.StoredRunState(state)
 	}
+	var only []runsearch.Name
+	for _, name := range q.Runs {
+		flow, run, _ := strings.Cut(name, "/")
+		only = append(only, runsearch.Name{Flow: flow, Run: run})
+	}
 	return runsearch.Query{
-		Flow: q.Flow, States: states, Tags: q.Tags, Text: q.Text, CreatedFrom: q.CreatedFrom,
-		CreatedBefore: q.CreatedBefore, ClosedFrom: q.FinishedFrom, ClosedBefore: q.FinishedBefore, ByEnd: q.byEnd(),
-		OldestFirst: q.Sort == oldestFirst || q.Sort == firstEndedFirst, Children: q.Children || q.Flow != "",
-		Key: q.Key, Queued: q.Queued,
+		ID: words.ID, Terms: words.Terms, Only: only, Flow: q.Flow, States: states, Tags: q.Tags, Text: q.Text,
+		CreatedFrom: q.CreatedFrom, CreatedBefore: q.CreatedBefore,
+		ClosedFrom: q.FinishedFrom, ClosedBefore: q.FinishedBefore, ByEnd: q.byEnd(),
+		OldestFirst: q.Sort == oldestFirst || q.Sort == firstEndedFirst,
+		Children:    q.Children || q.Flow != "" || len(only) > 0,
+		Key:         q.Key, Queued: q.Queued,
 	}
 }
 
@@ -209,7 +314,25 @@ func (c *Client) search(ctx context.Context, q RunQuery, cursor string, want int
 	if err := q.Check(); err != nil {
 		return nil, err
 	}
-	return runsearch.New(c.session, index, q.stored(), cursor, want)
+	return runsearch.New(ctx, c.session, index, q.stored(), cursor, want)
+}
+
+// CompleteSearch returns words that begin with the last word of a RunQuery.Search, at most 20, for people who type it:
+// states, times, keys of tags, and with a colon their values; flows. Keys and values come from the newest runs of each
+// flow; others can be searched for all the same. In contract mode the error matches ErrNotInContract.
+func (c *Client) CompleteSearch(ctx context.Context, word string) ([]string, error) {
+	_, err := library(ctx, c, "run search")
+	if err == nil {
+		err = recordtext.Check("word", word, maxSearch)
+	}
+	var words []string
+	if err == nil {
+		words, err = runsearch.Complete(ctx, c.session, word)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("complete a search: %w", err)
+	}
+	return words, nil
 }
 
 // maxListed is the most runs that ListRuns returns at once.

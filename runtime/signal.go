@@ -39,10 +39,12 @@ type Signal struct {
 // Delivering a signal twice with the same IdempotencyKey has no further effect. A wait that is over or has expired is
 // reported as an outcome, not as an error.
 //
-// The error is ErrInvalidToken for a token that is not valid, ErrTooLarge when the signal, or all signals of the wait
-// together (1 MiB of payloads and texts), exceed a limit, or matches ErrInvalid for an invalid name or text, and for a
-// payload that cannot be encoded or does not satisfy the wait's schema (activity.AnswerSchema), then with a
-// *fabrictype.ValueError that has all its faults. Nothing was changed then, and the wait continues.
+// The error wraps ErrSignalDoesNotCount for a signal that an open wait does not count; its text says why, with the
+// names that count. Otherwise it is ErrInvalidToken for a token that is not valid, ErrTooLarge when the signal, or all
+// signals of the wait together (1 MiB of payloads and texts), exceed a limit, or matches ErrInvalid for an invalid name
+// or text, and for a payload that cannot be encoded, does not satisfy the wait's schema (activity.AnswerSchema) or
+// contradicts the name of the signal (fabrictype.SignalChoice), then with a *fabrictype.ValueError that has all its
+// faults. Nothing was changed then, and the wait continues.
 func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (fabrictype.SignalResult, error) {
 	if err := c.ready(ctx); err != nil {
 		return fabrictype.SignalResult{}, err
@@ -158,9 +160,9 @@ func (r *RunRef) signalWait(ctx context.Context, w WaitName, s answer.Signal) (f
 // RunRef.SignalWait returns it. Without WithID each call starts a run. The signal of a client with an actor (Client.As)
 // is in the audit log.
 //
-// The error of Start may then be one of RunRef.SignalWait. If it is about a run that exists, that run is unchanged. A
-// new run is not started if its signal is refused. In contract mode the error wraps ErrNotInContract. WithSignal does
-// not go with StartMany, WithKey, WithThrottle and WithDebounce.
+// The error of Start may then be one of RunRef.SignalWait. After ErrSignalDoesNotCount, the run is there. If it is
+// about a run that exists, that run is unchanged. A new run is not started if its signal is refused. In contract mode
+// the error wraps ErrNotInContract. WithSignal does not go with StartMany, WithKey, WithThrottle and WithDebounce.
 func WithSignal(w WaitName, s Signal) StartOption {
 	return startFunc(func(c *startConfig) { c.signal = &startSignal{w, s} })
 }

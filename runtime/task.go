@@ -269,7 +269,7 @@ func (t *Task) WaitForChildren(ctx context.Context) error {
 	return t.wrap("suspend", t.held.WaitForChildren(ctx))
 }
 
-// Release gives the execution back: it is eligible again at once, and its attempt is not spent.
+// Release gives the execution back: it is eligible again at once, and the attempt does not count.
 func (t *Task) Release(ctx context.Context) error {
 	if err := t.made(); err != nil {
 		return err

@@ -36,6 +36,9 @@ func NewWorker(e *Engine, config WorkerConfig) (*Worker, error) {
 	if err := errors.Join(e.open(), err); err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
+	if err := config.checkLanes(e.session); err != nil {
+		return nil, fmt.Errorf("worker: %w", err)
+	}
 	resolved.About = aboutProgram()
 	w := worker.New(e.session, resolved)
 	w.JoinKeeper = e.session.Keeper.Join

@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/transport"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/worker"
@@ -152,6 +153,21 @@ func logConfig(c LogConfig) output.LogConfig {
 		Off: c.Off, Level: c.Level, Lines: cmp.Or(c.Lines, defaultLogLines),
 		Bytes: cmp.Or(c.Bytes, defaultLogBytes),
 	}
+}
+
+// checkLanes returns the faults of the names of lanes that no activity can have. In contract mode other programs name
+// lanes, too, by the wider rule of the contract.
+func (c WorkerConfig) checkLanes(s *engine.Session) error {
+	if _, err := s.Library("lanes of activities"); err != nil {
+		return nil
+	}
+	var faults []error
+	for _, lane := range c.Lanes {
+		if err := activityspec.CheckLane(lane); err != nil {
+			faults = append(faults, invalid("Lanes: %w", err))
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // check returns all faults of a config with defaults, joined; in goes before the names of the fields.

@@ -67,7 +67,7 @@ var aboutProgram = sync.OnceValue(func() engine.WorkerAbout {
 	if !ok {
 		return about
 	}
-	about.Path, about.Version = info.Main.Path, info.Main.Version
+	about.Package, about.Path, about.Version = info.Path, info.Main.Path, info.Main.Version
 	for _, s := range info.Settings {
 		switch s.Key {
 		case "vcs.revision":

@@ -18,11 +18,29 @@ import (
 // Workers returns the live workers, sorted by host and instance. In contract mode the error is
 // [engine.ErrNotInContract].
 func Workers(ctx context.Context, s *engine.Session) ([]fabrictype.Worker, error) {
+	records, err := liveRecords(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]fabrictype.Worker, 0, len(records))
+	for _, r := range records {
+		list = append(list, readWorker(r))
+	}
+	slices.SortFunc(list, func(a, b fabrictype.Worker) int {
+		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Instance, b.Instance))
+	})
+	return list, nil
+}
+
+// liveRecords returns the records of the live workers, in no order.
+func liveRecords(
+	ctx context.Context, s *engine.Session,
+) (map[enginecore.WorkerInstanceID]enginerpc.WorkerRecord, error) {
 	store, err := s.Library("records of workers")
 	if err != nil {
 		return nil, err
 	}
-	found := make(map[enginecore.WorkerInstanceID]fabrictype.Worker)
+	found := make(map[enginecore.WorkerInstanceID]enginerpc.WorkerRecord)
 	call := enginerpc.ListWorkersCall{Partition: engine.Directory()}
 	for {
 		reply, err := store.ListWorkers(ctx, call)
@@ -30,20 +48,12 @@ func Workers(ctx context.Context, s *engine.Session) ([]fabrictype.Worker, error
 			return nil, err
 		}
 		for _, r := range reply.Workers {
-			found[r.WorkerInstanceID] = readWorker(r)
+			found[r.WorkerInstanceID] = r
 		}
 		if call.Cursor = reply.NextCursor; call.Cursor == "" {
-			break
+			return found, nil
 		}
 	}
-	list := make([]fabrictype.Worker, 0, len(found))
-	for _, w := range found {
-		list = append(list, w)
-	}
-	slices.SortFunc(list, func(a, b fabrictype.Worker) int {
-		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Instance, b.Instance))
-	})
-	return list, nil
 }
 
 // Drain makes a live worker take no more work. The error matches enginecore.ErrWorkerNotFound if no live worker has

@@ -14,7 +14,7 @@ import (
 // Offer implements engine.LocalWorker. A worker whose program takes the tasks, or that claims by grants only, makes no
 // offers, and neither does one that waits to run an execution alone.
 func (r *Run) Offer(lane enginecore.LaneID, kind string, p keyspace.Partition, n int) (engine.Offer, bool) {
-	serves := slices.Contains(r.worker.config.Lanes, string(lane)) && r.worker.knows(kind)
+	serves := slices.Contains(r.worker.config.Lanes, string(lane)) && r.worker.Knows(kind)
 	if !serves || r.worker.handover != nil || r.worker.config.Through {
 		return engine.Offer{}, false
 	}
@@ -46,4 +46,9 @@ func (r *Run) take(from dispatch.LaneShard, leased engine.Leased, sentAt time.Ti
 	if leased.Remaining {
 		r.queue.Add(from)
 	}
+}
+
+// Serves implements [engine.LocalWorker].
+func (r *Run) Serves(lane enginecore.LaneID, kind string) bool {
+	return r.worker.Knows(kind) && slices.Contains(r.worker.config.Lanes, string(lane))
 }

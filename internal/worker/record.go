@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/valueschema"
 )
 
 const (
@@ -126,8 +129,27 @@ func (r *Run) describe(call *enginerpc.ReportWorkerCall) {
 	about := r.worker.config.About
 	call.BuildID, call.Build = engine.BuildID(about.Build)
 	about.Name, about.Slots, about.Since = r.worker.config.ID, r.worker.config.Slots, r.began
-	about.Capabilities = r.worker.config.Capabilities
+	about.Capabilities, about.Types = r.worker.config.Capabilities, r.worker.types()
 	call.About, _ = json.Marshal(about) // texts and numbers have a JSON form
+}
+
+// maxTypes bounds the activities whose types a worker reports, the first ones by name.
+const maxTypes = 512
+
+// types returns the hashes of the types of the worker's activities, by the names under which flows store them.
+func (w *Worker) types() map[string]string {
+	hashes := make(map[string]string)
+	for _, name := range slices.Sorted(maps.Keys(w.handlers)) {
+		if len(hashes) == maxTypes {
+			break
+		}
+		h := w.handlers[name]
+		in, out := valueschema.Hash(h.InputType()), valueschema.Hash(h.OutputType())
+		if in != "" && out != "" {
+			hashes[name] = in + out
+		}
+	}
+	return hashes
 }
 
 // drainOut makes the worker take no more work: as when it stops, but running functions continue for as long as they

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/sleep"
+	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/worker/attempt"
 	"github.com/flowfabric/flowfabric-go/internal/worker/budget"
 	"github.com/flowfabric/flowfabric-go/internal/worker/completion"
@@ -133,6 +135,7 @@ func (r *Run) run(ctx context.Context) error {
 		return fmt.Errorf("worker: metrics: %w", err)
 	}
 	defer unwatch()
+	r.logStart(ctx)
 	leaveKeeper := r.worker.JoinKeeper(r.worker.config.Keeperless)
 	background, stop := context.WithCancel(r.Base)
 	listening, stopListening := context.WithCancel(background)
@@ -246,6 +249,16 @@ func waitFor(done <-chan struct{}, limit time.Duration) bool {
 		return false
 	}
 }
+
+// logStart logs the lanes, activities and slots of the worker.
+func (r *Run) logStart(ctx context.Context) {
+	r.Session.Logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: the worker takes work",
+		observe.EventWorkerStarted.Attr(), slog.String("worker", string(r.worker.Instance)),
+		slog.Any("lanes", r.lanes()), slog.Any("activities", slices.DeleteFunc(r.worker.activities(), isComposite)),
+		slog.Int("slots", r.worker.config.Slots), slog.Any("capabilities", r.worker.config.Capabilities))
+}
+
+func isComposite(kind string) bool { return kind == submit.MapKind || kind == submit.SubKind }
 
 // warnOfShortLease logs a warning if a lease can expire before a silent connection is closed.
 func (r *Run) warnOfShortLease(ctx context.Context) {

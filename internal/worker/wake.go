@@ -97,7 +97,7 @@ func (r *Run) handleWake(ctx context.Context, lane enginecore.LaneID, slot *int,
 	} else if m, ok := enginerpc.ParseNoneMessage(message); ok {
 		r.queue.MarkEmpty(dispatch.LaneShard{Lane: lane, Partition: m.Partition})
 	} else if m, ok := enginerpc.ParseAsideMessage(message); ok {
-		if r.worker.knows(m.Activity) {
+		if r.worker.Knows(m.Activity) {
 			r.queue.AddSetAside(dispatch.LaneShard{Lane: lane, Partition: m.Partition})
 		}
 	} else if m, ok := enginerpc.ParseHereMessage(message); ok {

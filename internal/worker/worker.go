@@ -161,8 +161,11 @@ func (w *Worker) activities() []string {
 	return names
 }
 
-// knows reports whether the worker can run executions of a kind.
-func (w *Worker) knows(kind string) bool {
+// Lanes returns the lanes that the worker serves.
+func (w *Worker) Lanes() []string { return w.config.Lanes }
+
+// Knows reports whether the worker can run executions of a kind.
+func (w *Worker) Knows(kind string) bool {
 	if w.handover != nil {
 		return slices.Contains(w.config.Kinds, kind)
 	}

@@ -238,11 +238,6 @@ func (a *Attempt) LogFailure(err error) {
 		slog.String("category", activityspec.CategoryOf(err)))
 }
 
-// Locate adds the run and the node to an error of stored data.
-func (a *Attempt) Locate(err error) error {
-	return fmt.Errorf("run %s, node %s: %w", a.Claimed.RunID, a.Claimed.Node, err)
-}
-
 // Report reports the end of the attempt, and requests up to slots executions of the same shard in exchange. If the
 // engine refuses to complete or suspend the execution, the attempt fails instead.
 func (a *Attempt) Report(ended completion.Outcome, slots int) completion.Report {

@@ -109,7 +109,7 @@ func (c *childRun) isMap() bool { return c.Claimed.Kind == submit.MapKind }
 // readItems decodes the items of a map and checks their number.
 func (c *childRun) readItems() error {
 	if err := json.Unmarshal(c.input, &c.items); err != nil {
-		return completion.Undecodable(c.Locate(fmt.Errorf("the items are not a list: %w", err)))
+		return completion.Undecodable(fmt.Errorf("the items are not a list: %w", err))
 	}
 	if len(c.items) > c.node.Spec.MaxItems {
 		return activity.NonRetryable(activity.Category(fmt.Errorf("%w: node %s got %d items, at most %d are allowed",

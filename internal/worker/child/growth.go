@@ -46,7 +46,7 @@ func (n *Node) RunLoop(ctx context.Context, input []byte) ([]byte, error) {
 	}
 	var done bool
 	if err := n.Handler.Codec().Decode(enough, &done); err != nil {
-		return nil, completion.Undecodable(n.Attempt.Locate(fmt.Errorf("the condition of the loop: %w", err)))
+		return nil, completion.Undecodable(fmt.Errorf("the condition of the loop: %w", err))
 	}
 	switch {
 	case done:
@@ -202,7 +202,7 @@ func (c *childRun) parsed() (*flowgraph.Graph, error) {
 	}
 	graph, err := flowgraph.ParseGraph(c.parent.Definition)
 	if err != nil {
-		return nil, completion.Undecodable(c.Locate(err))
+		return nil, completion.Undecodable(err)
 	}
 	c.graph = graph
 	c.node.Definitions.put(c.Claimed.FlowID, c.parent.CreatedAt, graph)

@@ -114,7 +114,7 @@ func (c *childRun) appendResult(list []byte, index int, ended enginerpc.ItemStat
 		}
 		data, err := activity.JSON{}.Encode(item)
 		if err != nil {
-			return nil, completion.Undecodable(c.Locate(fmt.Errorf("result of item %d: %w", index, err)))
+			return nil, completion.Undecodable(fmt.Errorf("result of item %d: %w", index, err))
 		}
 		list = append(separated(list), data...)
 	case ended.Outcome != "success":

@@ -125,7 +125,7 @@ func (c *childRun) declared() (*flowgraph.Graph, *flowgraph.Node, error) {
 	node := graph.Node(c.Claimed.Node)
 	if node == nil || !submit.IsChild(node) {
 		err := errors.New("the definition of the run has no such map or sub-flow")
-		return nil, nil, completion.Undecodable(c.Locate(err))
+		return nil, nil, completion.Undecodable(err)
 	}
 	return graph, node, nil
 }

@@ -71,7 +71,7 @@ func (c *Completer) Report(l *lease.Lease, o Outcome, slots int) Report {
 	case KindContinued:
 		return c.continueAsNew(l, o.next, slots)
 	case KindReleased:
-		return c.release(l, o.Reason)
+		return c.release(l, o.Reason, o.Delay)
 	case KindCancelled:
 		return c.cancel(l, o.Reason)
 	case KindDelayed:
@@ -194,6 +194,9 @@ func (c *Completer) fail(l *lease.Lease, o Outcome) (r Report) {
 		call.RetryAfter = max(delay, time.Millisecond)
 	}
 	r.Err = c.UntilKnown(l, func(ctx context.Context, _ bool) error {
+		if call.Words == "" {
+			call.Words = c.wordsOf(ctx, call.Reason)
+		}
 		reply, err := c.Session.Backend.Fail(ctx, call)
 		r.Metric, r.Handoff.More = observe.OutcomeOfFailure(reply), reply.More
 		return err
@@ -204,13 +207,24 @@ func (c *Completer) fail(l *lease.Lease, o Outcome) (r Report) {
 	return r
 }
 
+// wordsOf returns the words by which searches find the run of a failure; empty if the engine cannot give the key of
+// them now: the failure is reported all the same.
+func (c *Completer) wordsOf(ctx context.Context, reason string) string {
+	key, err := c.Session.SearchKey(ctx, c.Session.Namespace)
+	if err != nil {
+		return ""
+	}
+	return key.HashAll(reason)
+}
+
 // release returns an execution without its end. It sends one call; if that fails, the lease expires.
-func (c *Completer) release(l *lease.Lease, reason string) Report {
+func (c *Completer) release(l *lease.Lease, reason string, delay time.Duration) Report {
 	ctx, cancel := context.WithDeadline(c.Base, l.LeaseEnd())
 	defer cancel()
 	_, err := c.Session.Backend.Release(ctx, enginerpc.ReleaseCall{
 		Partition: l.Shard.Partition, ExecutionID: l.Claimed.ExecutionID, LeaseID: l.Claimed.LeaseID,
-		LeaseEpoch: l.Claimed.LeaseEpoch, AttemptID: l.Claimed.AttemptID, Reason: reason,
+		LeaseEpoch: l.Claimed.LeaseEpoch, AttemptID: l.Claimed.AttemptID,
+		Reason: recordtext.Text(reason, engine.MaxReason), Delay: delay,
 	})
 	return Report{Metric: observe.OutcomeReleased, Err: err}
 }

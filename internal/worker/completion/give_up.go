@@ -61,7 +61,7 @@ func (c *Completer) delay(l *lease.Lease, until time.Time) Report {
 // ReleaseUntilKnown gives an execution back. Where completer.release tries that once, it repeats the call.
 func (c *Completer) ReleaseUntilKnown(l *lease.Lease, reason string) Report {
 	return c.giveUp(l, observe.OutcomeReleased, "lifecycle_phase", "runnable", func(context.Context) error {
-		return c.release(l, reason).Err
+		return c.release(l, reason, 0).Err
 	})
 }
 

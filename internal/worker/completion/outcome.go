@@ -70,6 +70,7 @@ type Outcome struct {
 	Child      *ChildWait                  // set for KindAwaitsChild
 	Reason     string                      // set for KindReleased and KindCancelled
 	Until      time.Time                   // set for KindDelayed
+	Delay      time.Duration               // of KindReleased, until another worker may continue; 0 is at once
 	Wait       *HeldWait                   // set for KindAwaitsSignals
 	next       *Continuation               // set for KindContinued
 	Skipped    *ResultSkipped              // set for KindSkipped
@@ -77,6 +78,17 @@ type Outcome struct {
 
 // ReasonNoRoom is the reason of a release because of a limit.
 const ReasonNoRoom = "its limit has no room"
+
+// Misfit ends an attempt that this worker cannot make, but another one perhaps can: the worker returns the execution,
+// and the attempt does not count.
+type Misfit struct {
+	Reason string
+	// Delay is the time until a worker may claim the execution again.
+	Delay time.Duration
+}
+
+// Error is the reason.
+func (m *Misfit) Error() string { return m.Reason }
 
 // ErrNoRoom ends an attempt whose function may not begin, since a limit counts as many starts as it allows.
 var ErrNoRoom = errors.New(ReasonNoRoom)
@@ -115,6 +127,8 @@ func Marked(err error) (o Outcome, marked bool) {
 		o.Kind, o.Reason = KindCancelled, mark.Reason
 	} else if mark, found := errors.AsType[*activityspec.Postponement](err); found {
 		o.Kind, o.Until = KindDelayed, mark.Until
+	} else if misfit, found := errors.AsType[*Misfit](err); found {
+		o.Kind, o.Reason, o.Delay, o.Err = KindReleased, misfit.Reason, misfit.Delay, nil
 	} else if waitsForBudget(err) {
 		o.Kind, o.Reason = KindReleased, "it waits for a budget"
 	} else if err == ErrNoRoom { // no function returns it

@@ -152,7 +152,7 @@ func (h *Handover) Serve(run Run, t *task.Task, to chan<- *Task) (taken bool) {
 func prepare(ctx context.Context, run Run, t *task.Task) (h *Task, end func(), err error) {
 	plan, err := t.Services.Plans.Decode(t.Claimed.Policy)
 	if err != nil {
-		return nil, nil, completion.Undecodable(t.Locate(err))
+		return nil, nil, completion.Undecodable(err)
 	}
 	input, err := t.Input(ctx, plan)
 	if err != nil {

@@ -27,6 +27,7 @@ import (
 // when RunAttempt returns.
 func (t *Task) RunAttempt(ctx context.Context) completion.Outcome {
 	result, err := t.execute(ctx)
+	err = t.misfit(ctx, err)
 	t.FinishUp()
 	return t.OutcomeOf(result, err)
 }
@@ -46,7 +47,7 @@ func (t *Task) execute(ctx context.Context) ([]byte, error) {
 	}
 	plan, err := t.Services.Plans.Decode(t.Claimed.Policy)
 	if err != nil {
-		return nil, completion.Undecodable(t.Locate(err))
+		return nil, completion.Undecodable(err)
 	}
 	input, err := t.Input(ctx, plan)
 	if err != nil {
@@ -107,7 +108,7 @@ func (t *Task) call(
 		return nil, interrupted(context.Cause(ctx), err)
 	}
 	if _, undecoded := errors.AsType[*activityspec.DecodeError](err); undecoded {
-		return nil, t.Locate(err)
+		return nil, err
 	}
 	if err = e.CheckSuspension(err); err != nil {
 		return nil, t.continued(handler, generation, err)
@@ -252,7 +253,7 @@ func (t *Task) Input(ctx context.Context, plan submit.NodePlan) ([]byte, error) 
 	}
 	value, err := input.Resolve(t.Claimed.FlowInput, results)
 	if err != nil {
-		return nil, completion.Undecodable(t.Locate(fmt.Errorf("input: %w", err)))
+		return nil, completion.Undecodable(fmt.Errorf("input: %w", err))
 	}
 	if input.Kind == flowgraph.ExprConst {
 		value = bytes.Clone(value) // the plan is shared

@@ -31,6 +31,7 @@ type Services struct {
 	Permits *permit.Permits
 	// Budgets sends the usage of budgets by activities.
 	Budgets *budget.Batcher
+	misfits misfits
 	// Batches gathers the executions of batch activities.
 	Batches activitycontext.BatchSpace
 }
