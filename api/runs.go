@@ -112,8 +112,12 @@ type ForkRunInput struct {
 type Layout struct {
 	Width  int          `json:"width"`
 	Height int          `json:"height"`
-	Nodes  []PlacedNode `json:"nodes"`
-	Edges  []PlacedEdge `json:"edges"`
+	Nodes  []PlacedNode `json:"nodes" doc:"All nodes. They have no places if the drawing is folded."`
+	Edges  []PlacedEdge `json:"edges" doc:"All edges. They have no points if the drawing is folded."`
+	// Folds are the nodes of a folded drawing, and FoldEdges the edges between them; absent if none was asked for or if
+	// no nodes are alike. Width and Height are the size of the folded drawing then.
+	Folds     []PlacedNode `json:"folds,omitempty"`
+	FoldEdges []PlacedEdge `json:"fold_edges,omitempty"`
 }
 
 // PlacedNode is a node of a layout. X and Y are the upper left corner.
@@ -125,22 +129,28 @@ type PlacedNode struct {
 	Finally bool   `json:"finally,omitempty" doc:"It runs however the run ends."`
 	X       int    `json:"x"`
 	Y       int    `json:"y"`
+	Height  int    `json:"height,omitempty" doc:"In pixels; absent for 46."`
+	// Members are the places in Layout.Nodes of the nodes that a node of Layout.Folds represents: one, or several
+	// alike.
+	Members []int `json:"members,omitempty"`
 }
 
 // PlacedEdge is an edge of a layout. From and To are places of nodes in Layout.Nodes.
 type PlacedEdge struct {
 	From int    `json:"from"`
 	To   int    `json:"to"`
-	Kind string `json:"kind" doc:"success_only, on_failure, always or when"`
+	Kind string `json:"kind" doc:"success_only, on_failure, always, unless_failed or when"`
 	Case string `json:"case,omitempty" doc:"Case of the condition that the edge belongs to."`
 	Data bool   `json:"data,omitempty" doc:"The node uses the result of the upstream."`
 	// Points are the corners of the line: x and y in turn.
-	Points []int `json:"points"`
+	Points []int `json:"points,omitempty"`
 }
 
 // RunLayout is the layout of a run.
 type RunLayout struct {
 	Layout
+	// Hash is the hash of the graph, as versions of the flow have it; absent for a run that stores no graph.
+	Hash string `json:"hash,omitempty"`
 	// States are the states of Nodes, in their order.
 	States []NodeNow `json:"states,omitempty"`
 }
@@ -152,6 +162,7 @@ type NodeNow struct {
 	Attempts  int       `json:"attempts,omitempty"`
 	StartedAt time.Time `json:"started_at,omitzero"`
 	EndedAt   time.Time `json:"ended_at,omitzero"`
+	Worker    string    `json:"worker,omitempty" doc:"Instance of the worker that runs it, or ran it last if that is known."`
 }
 
 // RunNamed names a run in a body.
@@ -165,7 +176,8 @@ type RunNow struct {
 	Flow  string `json:"flow"`
 	Run   string `json:"run"`
 	State string `json:"state"`
-	// ClosedAt, PausedAt and Nodes are as in Run.
+	// BeganAt, ClosedAt, PausedAt and Nodes are as in Run.
+	BeganAt  time.Time             `json:"began_at"`
 	ClosedAt time.Time             `json:"closed_at,omitzero"`
 	PausedAt time.Time             `json:"paused_at,omitzero"`
 	Nodes    fabrictype.NodeCounts `json:"nodes"`
@@ -196,8 +208,9 @@ type NodeStatistics struct {
 	Ended   int                 `json:"ended" doc:"Runs in which it succeeded or failed."`
 	Failed  int                 `json:"failed,omitempty" doc:"Runs in which it failed or expired."`
 	Skipped int                 `json:"skipped,omitempty"`
-	Retried int                 `json:"retried,omitempty" doc:"Runs in which it took more than one attempt."`
-	Median  fabrictype.Duration `json:"median,omitzero" doc:"From its first start to its end, where it ended."`
+	Retried int                 `json:"retried,omitempty" doc:"Runs in which it was retried, since it was last run again."`
+	Median  fabrictype.Duration `json:"median,omitzero" doc:"From its start to its end, in the last run of it where it was run again."`
+	P95     fabrictype.Duration `json:"p95,omitzero" doc:"It took at most this long in 95 of 100 runs."`
 	Slowest fabrictype.Duration `json:"slowest,omitzero"`
 }
 

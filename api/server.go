@@ -9,6 +9,8 @@ import (
 // ServerInfo describes a server and the principal that calls it.
 type ServerInfo struct {
 	Version   string              `json:"version"`
+	Library   string              `json:"library" doc:"Build of the function library that the server carries."`
+	Protocol  int                 `json:"protocol" doc:"Version of the agreement between programs and the function library."`
 	Namespace string              `json:"namespace"`
 	Engine    string              `json:"engine" doc:"embedded, in memory, or the scheme of its URL"`
 	ReadOnly  bool                `json:"read_only,omitempty"`
@@ -18,10 +20,11 @@ type ServerInfo struct {
 
 // Principal is who calls the server, with their rights.
 type Principal struct {
-	Name   string  `json:"name"`
-	Login  string  `json:"login" doc:"How they logged in: none, token, oidc, certificate, proxy or in-process."`
-	Rights []Right `json:"rights" enum:"view,payloads:read,approve,operate,work,administer"`
-	Flows  string  `json:"flows,omitempty" doc:"Pattern of the flows that they may see; absent for all."`
+	Name   string   `json:"name"`
+	Login  string   `json:"login" doc:"How they logged in: none, token, oidc, certificate, proxy or in-process."`
+	Rights []Right  `json:"rights" enum:"view,payloads:read,approve,operate,work,administer"`
+	Groups []string `json:"groups,omitempty" doc:"Groups that they are in, as the login knows them."`
+	Flows  string   `json:"flows,omitempty" doc:"Pattern of the flows that they may see; absent for all."`
 }
 
 // Token is a token without its secret.

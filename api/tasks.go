@@ -86,6 +86,7 @@ type SuspendTaskBody struct {
 	Signals   []string            `json:"signals,omitempty" maxItems:"64" doc:"Names of the signals that count; absent if all do."`
 	All       bool                `json:"all,omitempty" doc:"One signal of each name is required."`
 	Needed    int                 `json:"needed,omitempty" minimum:"0" doc:"Number of signals that end the wait; absent for 1."`
+	Approvers int                 `json:"approvers,omitempty" minimum:"0" doc:"Number of different people who have to approve, or one rejects: takes the signals approve and reject in place of signals, all, needed and decisive."`
 	Decisive  []string            `json:"decisive,omitempty" maxItems:"64" doc:"Names of which one signal ends the wait at once."`
 	Timeout   fabrictype.Duration `json:"timeout,omitzero"`
 	OnTimeout string              `json:"on_timeout,omitempty" enum:"fail,cancel,expire,resume,escalate" doc:"Effect of the timeout; required with one."`

@@ -37,7 +37,7 @@ func unrecorded(
 }
 
 // auditEntry is the entry of an answer in the audit log: the visitor, the answer, and how the visitor was identified.
-func (h *Handler) auditEntry(r *http.Request, d Decision) auditlink.Entry {
+func (h *Handler) auditEntry(r *http.Request, d activity.Decision) auditlink.Entry {
 	how := "as the visitor typed"
 	if h.config.Identity != nil {
 		how = "by login"

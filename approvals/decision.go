@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -14,44 +13,24 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// Decision is the payload of the signal that a visitor sends; the waitpoint's payload type has to take it.
-type Decision struct {
-	// Choice is the name of the signal, such as "approve".
-	Choice string `json:"choice"`
-	// By is the person who answered: the user returned by Config.Identity, or the name that the visitor entered, of at
-	// most 60 characters.
-	By string `json:"by"`
-	// Comment may be empty. It has at most 2,000 characters.
-	Comment string `json:"comment,omitempty"`
-}
-
-// Limits of the fields that a visitor fills, in characters. Decision has them for users.
+// Limits of the fields that a visitor fills, in characters.
 const (
 	maxName    = 60
 	maxComment = 2000
 )
 
-// Path returns the part of a link after the handler's address: "/" and the token, and then, if a choice is given, "/"
-// and its signal name: the page has that choice selected. The link authorises an answer, so send it only to authorised
-// people.
-func Path(token activity.Token, choice string) string {
-	path := "/" + token.Reveal()
-	if choice != "" {
-		path += "/" + url.PathEscape(choice)
-	}
-	return path
-}
+// Path returns the part of a link after the handler's address: "/" and the token. A link contains no answer: the page
+// has a button for each choice. The link authorises an answer, so send it only to authorised people.
+func Path(token activity.Token) string { return "/" + token.Reveal() }
 
 // readPath is the reverse of Path. Its error is runtime.ErrInvalidToken.
-func readPath(path string) (token activity.Token, choice string, err error) {
-	text, choice, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	token, err = runtime.ParseToken(text)
-	return token, choice, err
+func readPath(path string) (activity.Token, error) {
+	return runtime.ParseToken(strings.TrimPrefix(path, "/"))
 }
 
 // readDecision parses a submitted form and returns its faults as text for the visitor.
-func (h *Handler) readDecision(r *http.Request, who string) (d Decision, fault string) {
-	d = Decision{
+func (h *Handler) readDecision(r *http.Request, who string) (d activity.Decision, fault string) {
+	d = activity.Decision{
 		Choice: r.PostFormValue("choice"), By: who, Comment: strings.TrimSpace(r.PostFormValue("comment")),
 	}
 	if h.config.Identity == nil {
@@ -60,7 +39,7 @@ func (h *Handler) readDecision(r *http.Request, who string) (d Decision, fault s
 	switch {
 	case h.label(d.Choice) == "":
 		d.Choice = ""
-		return d, "Please choose an answer."
+		return d, "Please choose an answer by its button."
 	case d.By == "":
 		return d, "Please enter your name."
 	case h.config.Identity == nil && (utf8.RuneCountInString(d.By) > maxName ||
@@ -75,7 +54,7 @@ func (h *Handler) readDecision(r *http.Request, who string) (d Decision, fault s
 func unprintable(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }
 
 // source names a visitor for the count of distinct ones. Names that people type differ in upper and lower case.
-func (h *Handler) source(d Decision) string {
+func (h *Handler) source(d activity.Decision) string {
 	if h.config.Identity != nil {
 		return d.By
 	}

@@ -18,10 +18,10 @@ import (
 )
 
 // gate is a flow that waits for two people.
-func gate(t *testing.T, opts ...flow.WaitOption) *flow.Definition[string, []activity.Signal[Decision]] {
+func gate(t *testing.T, opts ...flow.WaitOption) *flow.Definition[string, []activity.Signal[activity.Decision]] {
 	t.Helper()
-	f := flow.New[string, []activity.Signal[Decision]]("gate")
-	flow.Return(f, flow.WaitpointSignals[Decision](f, "approval",
+	f := flow.New[string, []activity.Signal[activity.Decision]]("gate")
+	flow.Return(f, flow.WaitpointSignals[activity.Decision](f, "approval",
 		append([]flow.WaitOption{activity.Signals("approve"), activity.AtLeastDistinct(2), activity.Decisive("reject")}, opts...)...))
 	def, err := f.Build()
 	require.NoError(t, err)
@@ -29,14 +29,14 @@ func gate(t *testing.T, opts ...flow.WaitOption) *flow.Definition[string, []acti
 }
 
 // waiting starts a run and returns it with the path of its link.
-func waiting(t *testing.T, ctx context.Context, b *enginetest.Bench, def *flow.Definition[string, []activity.Signal[Decision]]) (*runtime.Run[[]activity.Signal[Decision]], string) {
+func waiting(t *testing.T, ctx context.Context, b *enginetest.Bench, def *flow.Definition[string, []activity.Signal[activity.Decision]]) (*runtime.Run[[]activity.Signal[activity.Decision]], string) {
 	t.Helper()
 	run, err := runtime.Start(ctx, b.Client, def, "")
 	require.NoError(t, err)
 	waits, err := run.Waitpoints(ctx)
 	require.NoError(t, err)
 	require.Len(t, waits, 1)
-	return run, Path(waits[0].Token, "")
+	return run, Path(waits[0].Token)
 }
 
 // One approval does not decide, one rejection does, and the flow receives the votes.
@@ -62,7 +62,7 @@ func TestPeopleDecide(t *testing.T) {
 		answers, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Len(t, answers, 2)
-		require.Equal(t, Decision{Choice: "approve", By: "Ann", Comment: "looks good"}, answers[0].Payload)
+		require.Equal(t, activity.Decision{Choice: "approve", By: "Ann", Comment: "looks good"}, answers[0].Payload)
 		require.Equal(t, [2]string{"reject", "bob"}, [2]string{answers[1].Name, answers[1].Source})
 
 		// The first click counts, also when it is repeated after the end; a new answer is too late.

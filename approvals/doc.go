@@ -5,11 +5,11 @@
 //	http.Handle("/approvals/", http.StripPrefix("/approvals", links))
 //
 //	waitpoints, err := client.Run("deploy", "v2").Waitpoints(ctx)
-//	mail("https://ops.example.com/approvals" + approvals.Path(waitpoints[0].Token, ""))
+//	mail("https://ops.example.com/approvals" + approvals.Path(waitpoints[0].Token))
 //
-// Opening a link changes nothing, so programs that prefetch links are harmless. The page has a form, which works
-// without JavaScript, and only submitting the form signals the waitpoint, with a Decision as payload. Submitting it
-// twice is harmless: both get the same reply.
+// Opening a link changes nothing, so programs that prefetch links are harmless. The page has a button for each
+// choice, which works without JavaScript, and only a button signals the waitpoint, with a Decision as payload. Pressing
+// it twice is harmless: both get the same reply.
 //
 // A token is a secret: anyone with the link can answer. The handler keeps it out of logs, caches and referrers, but the
 // server's own access log may contain paths.

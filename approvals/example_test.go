@@ -18,7 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-var publish = activity.New("publish", func(_ context.Context, d approvals.Decision) (string, error) {
+var publish = activity.New("publish", func(_ context.Context, d activity.Decision) (string, error) {
 	return fmt.Sprintf("%s by %s", d.Choice, d.By), nil
 })
 
@@ -26,7 +26,7 @@ var publish = activity.New("publish", func(_ context.Context, d approvals.Decisi
 func Example() {
 	ctx, quiet := context.Background(), slog.New(slog.DiscardHandler)
 	f := flow.New[string, string]("article")
-	flow.Return(f, flow.Node(f, "publish", publish, flow.Waitpoint[approvals.Decision](f, "review", activity.Signals("approve", "reject"))))
+	flow.Return(f, flow.Node(f, "publish", publish, flow.Waitpoint[activity.Decision](f, "review", activity.Signals("approve", "reject"))))
 	def, err := f.Build()
 	if err != nil {
 		log.Fatal(err)
@@ -54,7 +54,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	answer(server.URL+"/review"+approvals.Path(waits[0].Token, "approve"), "Ann")
+	answer(server.URL+"/review"+approvals.Path(waits[0].Token), "Ann")
 	fmt.Println(run.Result(ctx))
 	// Output: approve by Ann <nil>
 }

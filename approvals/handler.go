@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/decision"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -69,20 +70,20 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.tooMany(w, r, wait)
 		return
 	}
-	token, chosen, err := readPath(r.URL.Path)
+	token, err := readPath(r.URL.Path)
 	switch {
 	case err != nil:
 		h.invalid(w, r)
 	case r.Method == http.MethodPost:
 		h.take(w, r, token)
 	default:
-		h.ask(w, r, http.StatusOK, token, Decision{Choice: chosen}, "")
+		h.ask(w, r, http.StatusOK, token, activity.Decision{}, "")
 	}
 }
 
-// ask shows the form, filled with the visitor's previous input.
+// ask shows the form, filled with the visitor's previous input but for the answer, which a button gives.
 func (h *Handler) ask(
-	w http.ResponseWriter, r *http.Request, status int, token activity.Token, entered Decision, fault string,
+	w http.ResponseWriter, r *http.Request, status int, token activity.Token, entered activity.Decision, fault string,
 ) {
 	who, ok := h.visitor(r)
 	if !ok {
@@ -98,7 +99,7 @@ func (h *Handler) ask(
 		f.Who = who
 	}
 	for _, choice := range h.config.Choices {
-		f.Choices = append(f.Choices, choiceField{Choice: choice, Chosen: choice.Signal == entered.Choice})
+		f.Choices = append(f.Choices, choiceButton{choice, decision.Meaning(choice.Signal)})
 	}
 	p := page{Heading: "Your answer is asked for", Fault: fault, Form: f}
 	if h.config.Question != nil {
@@ -149,7 +150,7 @@ func (h *Handler) take(w http.ResponseWriter, r *http.Request, token activity.To
 			status = http.StatusRequestTimeout
 			w.Header().Set("Connection", "close")
 		}
-		h.ask(w, r, status, token, Decision{}, "The form could not be read. Please fill it in again.")
+		h.ask(w, r, status, token, activity.Decision{}, "The form could not be read. Please fill it in again.")
 		return
 	}
 	who, ok := h.visitor(r)
@@ -184,7 +185,7 @@ const patience = 15 * time.Second
 
 // deliver signals the waitpoint and returns the outcome. An answer counts even if the visitor does not wait for the
 // page.
-func (h *Handler) deliver(w http.ResponseWriter, r *http.Request, token activity.Token, d Decision) {
+func (h *Handler) deliver(w http.ResponseWriter, r *http.Request, token activity.Token, d activity.Decision) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), patience)
 	defer cancel()
 	source := h.source(d)
@@ -199,6 +200,12 @@ func (h *Handler) deliver(w http.ResponseWriter, r *http.Request, token activity
 		return
 	case errors.Is(err, runtime.ErrInvalid):
 		h.ask(w, r, http.StatusUnprocessableEntity, token, d, "Your answer is not what is asked for: "+err.Error())
+		return
+	case errors.Is(err, runtime.ErrSignalDoesNotCount):
+		h.write(w, r, http.StatusConflict, page{Heading: "Your answer does not count", Text: []string{
+			fmt.Sprintf("Your answer: %s.", h.label(d.Choice)),
+			"You have answered before and other people are needed, or the answer is not one of those that are asked for.",
+		}})
 		return
 	case err != nil:
 		h.config.Logger.LogAttrs(r.Context(), slog.LevelError,
@@ -225,7 +232,7 @@ func (h *Handler) deliver(w http.ResponseWriter, r *http.Request, token activity
 }
 
 // answer returns the page for the result of delivering a decision.
-func (h *Handler) answer(delivery fabrictype.SignalResult, d Decision) (int, page) {
+func (h *Handler) answer(delivery fabrictype.SignalResult, d activity.Decision) (int, page) {
 	given := fmt.Sprintf("Your answer: %s.", h.label(d.Choice))
 	switch delivery.Outcome {
 	case fabrictype.SignalAccepted:

@@ -58,9 +58,9 @@ func TestOpeningALink_SignalsNothing(t *testing.T) {
 	require.Equal(t, http.StatusOK, page.status)
 	require.Contains(t, page.body, "<p>May &lt;v2&gt; go live?</p>")
 	require.NotContains(t, page.body, wellFormed('1'))
-	require.NotContains(t, page.body, " checked")
-	require.Contains(t, v.open("/"+wellFormed('1')+"/reject").body, `value="reject" required checked`)
-	require.NotContains(t, v.open("/"+wellFormed('1')+"/other").body, " checked")
+	require.Contains(t, page.body, `<button type="submit" name="choice" value="approve" class="yes">Approve</button>`)
+	require.Contains(t, page.body, `<button type="submit" name="choice" value="reject" class="no">Reject</button>`)
+	require.Equal(t, http.StatusNotFound, v.open("/"+wellFormed('1')+"/approve").status, "a link contains no answer")
 	head := v.do(v.request(http.MethodHead, "/"+wellFormed('1'), http.NoBody))
 	require.Equal(t, http.StatusOK, head.status)
 	require.Empty(t, head.body)
@@ -98,7 +98,6 @@ func TestFormOfAnotherBrowserIsNotTaken(t *testing.T) {
 		require.Equal(t, http.StatusForbidden, page.status, what)
 		require.Contains(t, page.body, "Nothing was sent yet", what)
 		// The fields keep the entered values.
-		require.Contains(t, page.body, `value="approve" required checked`, what)
 		require.Contains(t, page.body, `value="Ann &amp; Bob"`, what)
 		require.Contains(t, page.body, ">why not</textarea>", what)
 	}
@@ -123,8 +122,8 @@ func TestFormWithFaults(t *testing.T) {
 	v := s.visit(t)
 	path := "/" + wellFormed('1')
 	for _, c := range []struct{ choice, who, comment, fault string }{
-		{"", "Ann", "", "Please choose an answer."},
-		{"explode", "Ann", "", "Please choose an answer."},
+		{"", "Ann", "", "Please choose an answer by its button."},
+		{"explode", "Ann", "", "Please choose an answer by its button."},
 		{"approve", " \t ", "", "Please enter your name."},
 		{"approve", strings.Repeat("ä", maxName+1), "", "Please enter your name in at most 60 characters."},
 		{"approve", "A\x07nn", "", "Please enter your name in"},
@@ -208,7 +207,7 @@ func TestSignals_NormaliseTheVisitor(t *testing.T) {
 	v.send(path, "approve", "ann lee", "")
 	v.send(path, "reject", "ann lee", "")
 	require.Len(t, sent, 3)
-	require.Equal(t, Decision{Choice: "approve", By: "Ann Lee", Comment: "fine"}, sent[0].Payload)
+	require.Equal(t, activity.Decision{Choice: "approve", By: "Ann Lee", Comment: "fine"}, sent[0].Payload)
 	require.Equal(t, "approve", sent[0].Name)
 	require.Equal(t, "ann lee", sent[0].Source)
 	require.Equal(t, sent[0].Source, sent[1].Source)
@@ -242,7 +241,7 @@ func TestIdentityOfTheHost(t *testing.T) {
 	require.NotContains(t, page.body, `name="who"`)
 	require.Equal(t, http.StatusOK, ann.send(path, "approve", "Mallory", "").status)
 	require.Equal(t, "Ann@example.com", sent.Source)
-	require.Equal(t, "Ann@example.com", sent.Payload.(Decision).By)
+	require.Equal(t, "Ann@example.com", sent.Payload.(activity.Decision).By)
 }
 
 func TestOtherChoices(t *testing.T) {
@@ -381,11 +380,10 @@ func TestBadConfig(t *testing.T) {
 func TestPath(t *testing.T) {
 	t.Parallel()
 	token := activity.NewToken(wellFormed('1'))
-	require.Equal(t, "/"+wellFormed('1'), Path(token, ""))
-	got, choice, err := readPath(Path(token, "reject"))
+	require.Equal(t, "/"+wellFormed('1'), Path(token))
+	got, err := readPath(Path(token))
 	require.NoError(t, err)
 	require.Equal(t, token, got)
-	require.Equal(t, "reject", choice)
 }
 
 func TestMain(m *testing.M) {

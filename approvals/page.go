@@ -39,7 +39,7 @@ type page struct {
 // form is the form of a page.
 type form struct {
 	Seal    string
-	Choices []choiceField
+	Choices []choiceButton
 	// AskWho is set when the form has a field for the name; otherwise Who is known.
 	AskWho       bool
 	Who, Comment string
@@ -47,9 +47,10 @@ type form struct {
 	MaxComment   int
 }
 
-type choiceField struct {
+// choiceButton is the button of a choice. Its meaning is "yes", "no" or "".
+type choiceButton struct {
 	Choice
-	Chosen bool
+	Meaning string
 }
 
 // write sends a page with headers that forbid caching and referrers.

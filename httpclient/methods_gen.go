@@ -24,6 +24,15 @@ func (c *Client) ListRuns(
 	return httpcall.Call(ctx, c.caller, httpapi.ListRuns, in)
 }
 
+// CompleteSearch calls the operation complete-search: Complete the last word of the search of list-runs.
+//   - word: The word that is being typed, such as customer.id:b.
+func (c *Client) CompleteSearch(ctx context.Context, word string) ([]string, error) {
+	var in httpapi.CompleteSearchInput
+	in.Word = word
+	out, err := part(httpcall.Call(ctx, c.caller, httpapi.CompleteSearch, in))
+	return out.Items, err
+}
+
 // StartRun calls the operation start-run: Start a run of a published flow; the same id and input again is the same run.
 //   - signal: Delivered to the run of the id, which is started if there is none: both in one step. Requires the right
 //     answer as well.
@@ -77,16 +86,20 @@ func (c *Client) GetRunGraph(ctx context.Context, flow, run, format string) (tex
 
 // GetRunLayout calls the operation get-run-layout: Place the graph of a run for drawing, with the states of its nodes.
 //   - states: With the states of the nodes.
-func (c *Client) GetRunLayout(ctx context.Context, flow, run string, states bool) (*api.RunLayout, error) {
+//   - fold: Graphs of more nodes are drawn folded: more than 12 nodes that are alike become one; 0 draws every node.
+//   - wrap: Width in pixels at which a drawing continues in another row; 0 draws one row.
+func (c *Client) GetRunLayout(
+	ctx context.Context, flow, run string, states bool, fold, wrap int,
+) (*api.RunLayout, error) {
 	var in httpapi.GetRunLayoutInput
-	in.Flow, in.Run, in.States = flow, run, states
+	in.Flow, in.Run, in.States, in.Fold, in.Wrap = flow, run, states, fold, wrap
 	return httpcall.Call(ctx, c.caller, httpapi.GetRunLayout, in)
 }
 
 // CompareRuns calls the operation compare-runs: Compare a run with another one: states, results and durations of their
 // nodes.
 //   - otherFlow: Flow of the other run; the same one if it is absent.
-//   - otherRun: Id of the other run.
+//   - otherRun: Id of the other run; the latest one of the flow that succeeded, other than this one, if it is absent.
 func (c *Client) CompareRuns(ctx context.Context, flow, run, otherFlow, otherRun string) (*fabrictype.RunDiff, error) {
 	var in httpapi.CompareRunsInput
 	in.Flow, in.Run, in.OtherFlow, in.OtherRun = flow, run, otherFlow, otherRun
@@ -343,18 +356,27 @@ func (c *Client) GetFlowGraph(ctx context.Context, flow, format string) (text st
 }
 
 // GetFlowLayout calls the operation get-flow-layout: Place the graph of a published flow for drawing.
-func (c *Client) GetFlowLayout(ctx context.Context, flow string) (*api.Layout, error) {
-	var in httpapi.FlowInput
-	in.Flow = flow
+//   - fold: Graphs of more nodes are drawn folded: more than 12 nodes that are alike become one; 0 draws every node.
+//   - wrap: Width in pixels at which a drawing continues in another row; 0 draws one row.
+func (c *Client) GetFlowLayout(ctx context.Context, flow string, fold, wrap int) (*api.Layout, error) {
+	var in httpapi.GetFlowLayoutInput
+	in.Flow, in.Fold, in.Wrap = flow, fold, wrap
 	return httpcall.Call(ctx, c.caller, httpapi.GetFlowLayout, in)
 }
 
 // GetFlowStatistics calls the operation get-flow-statistics: Show how the nodes of a flow did in its last runs, and
 // which versions these have.
 //   - runs: Most runs that are read, the newest first.
-func (c *Client) GetFlowStatistics(ctx context.Context, flow string, runs int) (*api.FlowStatistics, error) {
+//   - search: Words that select the runs, as in list-runs: a time such as yesterday, 2h or 2026-11-20..2026-11-25,
+//     states, tags.
+//   - searchAt: Moment and time zone of the times in search.
+//   - sort: Order of the nodes: as the flow has them, the most failures first, or the slowest first. One of flow,
+//     failures, median, p95.
+func (c *Client) GetFlowStatistics(
+	ctx context.Context, flow string, runs int, search, searchAt, sort string,
+) (*api.FlowStatistics, error) {
 	var in httpapi.FlowStatisticsInput
-	in.Flow, in.Runs = flow, runs
+	in.Flow, in.Runs, in.Search, in.SearchAt, in.Sort = flow, runs, search, searchAt, sort
 	return httpcall.Call(ctx, c.caller, httpapi.GetFlowStatistics, in)
 }
 
@@ -778,7 +800,8 @@ func (c *Client) PreviewBulkJob(ctx context.Context, input api.BulkInput) (*fabr
 	return httpcall.Call(ctx, c.caller, httpapi.PreviewBulkJob, in)
 }
 
-// StartBulkJob calls the operation start-bulk-job: Act on all runs that a query selects.
+// StartBulkJob calls the operation start-bulk-job: Act on all runs that a query selects; purge needs the right
+// administer, signal the right approve.
 func (c *Client) StartBulkJob(ctx context.Context, input api.BulkInput) (*fabrictype.BulkJob, error) {
 	var in httpapi.BulkInput
 	in.Body.BulkInput = input

@@ -128,8 +128,8 @@ func queryNames(query string) []string {
 	switch query {
 	case httpapi.QueryRuns:
 		return []string{
-			"flow", "state", "text", "tag.<key>", "key", "queued", "created_from", "created_before", "finished_from",
-			"finished_before", "sort", "children",
+			"search", "search_at", "run", "flow", "state", "text", "tag.<key>", "key", "queued", "created_from",
+			"created_before", "finished_from", "finished_before", "sort", "children",
 		}
 	case httpapi.QueryWaits:
 		return []string{"flow", "audience", "text", "tag.<key>", "from", "before", "sort"}

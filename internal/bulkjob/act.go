@@ -173,12 +173,16 @@ func (a *actor) send(
 	if len(payload) == 0 {
 		payload = []byte("null")
 	}
-	_, err := a.answers.Signal(ctx, store, enginerpc.SignalCall{
+	signal := enginerpc.OutgoingSignal{
+		SignalID: enginecore.SignalID(uuid.NewString()), SignalName: a.spec.Action.Signal, SourceType: "client",
+		SourceIdentity: a.spec.Actor, IdempotencyKey: "bulk:" + string(a.job), Payload: payload,
+	}
+	reply, err := a.answers.Signal(ctx, store, enginerpc.SignalCall{
 		Partition: p, ExecutionID: w.ExecutionID, WaitpointID: w.WaitpointID, WaitpointToken: w.WaitpointToken,
-		OutgoingSignal: enginerpc.OutgoingSignal{
-			SignalID: enginecore.SignalID(uuid.NewString()), SignalName: a.spec.Action.Signal, SourceType: "client",
-			SourceIdentity: a.spec.Actor, IdempotencyKey: "bulk:" + string(a.job), Payload: payload,
-		},
+		OutgoingSignal: signal,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return answer.Uncounted(reply.Uncounted, reply.Counting, &signal)
 }

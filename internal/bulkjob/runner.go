@@ -202,7 +202,7 @@ func (s *step) handleSome(ctx context.Context) (due time.Time, completed bool, e
 	if share <= 0 {
 		return due, true, nil
 	}
-	search, err := runsearch.New(s.Runner.session, index, query, s.progress.Cursor, share)
+	search, err := runsearch.New(ctx, s.Runner.session, index, query, s.progress.Cursor, share)
 	if err != nil {
 		return due, false, err
 	}

@@ -27,5 +27,8 @@ const (
 	KeeperLag         = "keeper.lag"
 	Workers           = "workers"
 	WorkerNone        = "worker.none"
+	WorkerTypes       = "worker.types"
+	LanePaused        = "lane.paused"
+	LaneBlocked       = "lane.blocked"
 	InMemory          = "engine.in_memory"
 )

@@ -51,4 +51,8 @@ type GetFlowGraphInput struct {
 type FlowStatisticsInput struct {
 	Flow string `path:"flow" doc:"Name of the flow."`
 	Runs int    `query:"runs" minimum:"1" maximum:"200" default:"50" doc:"Most runs that are read, the newest first."`
+	// Search and SearchAt choose the runs, as in list-runs.
+	Search   string `query:"search" maxLength:"1024" doc:"Words that select the runs, as in list-runs: a time such as yesterday, 2h or 2026-11-20..2026-11-25, states, tags."`
+	SearchAt string `query:"search_at" doc:"Moment and time zone of the times in search."`
+	Sort     string `query:"sort" enum:"flow,failures,median,p95" default:"flow" doc:"Order of the nodes: as the flow has them, the most failures first, or the slowest first."`
 }

@@ -16,6 +16,11 @@ var (
 		Right: api.View, Effect: Reads, Bound: true, Query: QueryRuns,
 		Summary: "Find runs",
 	})
+	CompleteSearch = call[CompleteSearchInput, fabrictype.Page[string]](Operation{
+		Name: "complete-search", Group: "runs", Method: "GET", Path: "/search-words",
+		Right: api.View, Effect: Reads,
+		Summary: "Complete the last word of the search of list-runs",
+	})
 	StartRun = call[StartRunInput, api.StartedRun](Operation{
 		Name: "start-run", Group: "runs", Method: "POST", Path: "/flows/{flow}/runs",
 		Right: api.Operate, Effect: Changes, Bound: true, Created: true,
@@ -95,7 +100,8 @@ var (
 
 func runOperations() []Entry {
 	return []Entry{
-		ListRuns, StartRun, StartRuns, GetRun, GetResult, FollowRun, GetRunGraph, GetRunLayout, CompareRuns, ForkRun,
+		ListRuns, CompleteSearch, StartRun, StartRuns, GetRun, GetResult, FollowRun, GetRunGraph, GetRunLayout,
+		CompareRuns, ForkRun,
 		ExportRun, CancelRun, RerunRun, PauseRun, ResumeRun, SetRunPriority, MoveRunStart, PurgeRun,
 	}
 }
@@ -114,6 +120,11 @@ type ListRunsInput struct {
 	// Query has further parameters, which Operation.Query names.
 	Query url.Values `json:"-"`
 	api.Paging
+}
+
+// CompleteSearchInput is the text that was typed.
+type CompleteSearchInput struct {
+	Word string `query:"word" maxLength:"1024" doc:"The word that is being typed, such as customer.id:b."`
 }
 
 // StartRunInput starts a run.
@@ -228,7 +239,7 @@ var (
 		Right: api.View, Effect: Reads, Bound: true,
 		Summary: "Place the graph of a run for drawing, with the states of its nodes",
 	})
-	GetFlowLayout = call[FlowInput, api.Layout](Operation{
+	GetFlowLayout = call[GetFlowLayoutInput, api.Layout](Operation{
 		Name: "get-flow-layout", Group: "flows", Method: "GET", Path: "/flows/{flow}/layout",
 		Right: api.View, Effect: Reads, Bound: true,
 		Summary: "Place the graph of a published flow for drawing",
@@ -249,6 +260,19 @@ var (
 type GetRunLayoutInput struct {
 	RunName
 	States bool `query:"states" doc:"With the states of the nodes."`
+	Placing
+}
+
+// GetFlowLayoutInput selects the flow and how its graph is placed.
+type GetFlowLayoutInput struct {
+	Flow string `path:"flow" doc:"Name of the flow."`
+	Placing
+}
+
+// Placing selects how a graph is placed.
+type Placing struct {
+	Fold int `query:"fold" minimum:"0" doc:"Graphs of more nodes are drawn folded: more than 12 nodes that are alike become one; 0 draws every node."`
+	Wrap int `query:"wrap" minimum:"0" doc:"Width in pixels at which a drawing continues in another row; 0 draws one row."`
 }
 
 // ExplainRunsInput names runs.
@@ -262,29 +286,34 @@ type ExplainRunsInput struct {
 type CompareRunsInput struct {
 	RunName
 	OtherFlow string `query:"other_flow" doc:"Flow of the other run; the same one if it is absent."`
-	OtherRun  string `query:"other_run" required:"true" doc:"Id of the other run."`
+	OtherRun  string `query:"other_run" doc:"Id of the other run; the latest one of the flow that succeeded, other than this one, if it is absent."`
 }
 
 // Operations of bulk jobs.
 var (
 	ListBulkJobs = call[Empty, fabrictype.Page[fabrictype.BulkJob]](Operation{
-		Name: "list-bulk-jobs", Group: "bulk", Method: "GET", Path: "/bulk", Right: api.View, Effect: Reads,
+		Name: "list-bulk-jobs", Group: "bulk", Method: "GET", Path: "/bulk",
+		Right: api.View, Effect: Reads, Bound: true,
 		Summary: "List the bulk jobs",
 	})
 	GetBulkJob = call[BulkJobInput, fabrictype.BulkJob](Operation{
-		Name: "get-bulk-job", Group: "bulk", Method: "GET", Path: "/bulk/{job}", Right: api.View, Effect: Reads,
+		Name: "get-bulk-job", Group: "bulk", Method: "GET", Path: "/bulk/{job}",
+		Right: api.View, Effect: Reads, Bound: true,
 		Summary: "Describe a bulk job with its progress",
 	})
 	PreviewBulkJob = call[BulkInput, fabrictype.BulkPreview](Operation{
-		Name: "preview-bulk-job", Group: "bulk", Method: "POST", Path: "/bulk/preview", Right: api.View, Effect: Reads,
+		Name: "preview-bulk-job", Group: "bulk", Method: "POST", Path: "/bulk/preview",
+		Right: api.View, Effect: Reads, Bound: true,
 		Summary: "Count the runs that a bulk job would handle; changes nothing",
 	})
 	StartBulkJob = call[BulkInput, fabrictype.BulkJob](Operation{
-		Name: "start-bulk-job", Group: "bulk", Method: "POST", Path: "/bulk", Right: api.Administer, Effect: Destroys,
-		Summary: "Act on all runs that a query selects",
+		Name: "start-bulk-job", Group: "bulk", Method: "POST", Path: "/bulk",
+		Right: api.Operate, Effect: Destroys, Bound: true,
+		Summary: "Act on all runs that a query selects; purge needs the right administer, signal the right approve",
 	})
 	StopBulkJob = call[BulkJobInput, Empty](Operation{
-		Name: "stop-bulk-job", Group: "bulk", Method: "POST", Path: "/bulk/{job}/stop", Right: api.Operate, Effect: Changes,
+		Name: "stop-bulk-job", Group: "bulk", Method: "POST", Path: "/bulk/{job}/stop",
+		Right: api.Operate, Effect: Changes, Bound: true,
 		Summary: "Stop a bulk job",
 	})
 )

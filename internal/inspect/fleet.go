@@ -3,23 +3,15 @@ package inspect
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/findingcode"
-	"github.com/flowfabric/flowfabric-go/internal/keeper"
+	"github.com/flowfabric/flowfabric-go/internal/fleet"
 	"github.com/flowfabric/flowfabric-go/internal/keeperlag"
-)
-
-const (
-	// keeperLate is the time after which due work counts as late: keepers check each partition every keeper.SweepEvery.
-	keeperLate = keeper.SweepEvery + 6*time.Second
-	// lanesLooked bounds the lanes whose workers are counted.
-	lanesLooked = 64
+	"github.com/flowfabric/flowfabric-go/internal/lanes"
 )
 
 // inspectKeepers counts the programs with keepers.
@@ -48,7 +40,7 @@ func (x inspector) inspectKeepers(ctx context.Context, i *findings) {
 
 // inspectLag finds work that has been due for a while, in all partitions.
 func (x inspector) inspectLag(ctx context.Context, i *findings) {
-	lags, err := keeperlag.Read(ctx, x.Core, keeperLate)
+	lags, err := keeperlag.Read(ctx, x.Core, lanes.Late)
 	if err != nil {
 		return // the other checks report the reason
 	}
@@ -62,78 +54,68 @@ func (x inspector) inspectLag(ctx context.Context, i *findings) {
 	}
 }
 
-// inspectWorkers counts the programs whose workers subscribe to the lanes that have executions.
-func (x inspector) inspectWorkers(ctx context.Context, i *findings) {
+// inspectLanes reports the health of the lanes.
+func (x inspector) inspectLanes(ctx context.Context, i *findings) {
 	if !x.IsWhole() {
 		return
 	}
-	lanes, err := x.LaneTotals(ctx)
-	if err != nil || len(lanes) == 0 {
-		return
-	}
-	lanes = lanes[:min(len(lanes), lanesLooked)]
-	channels := make([]string, len(lanes))
-	for at, lane := range lanes {
-		channels[at] = x.Core.Keys().ChannelWake(lane.LaneID)
-	}
-	counts, err := x.Listeners(ctx, channels...)
+	list, err := lanes.List(ctx, x.Session)
 	if err != nil {
-		return // inspectKeepers reports that
+		return // the other checks report the reason
 	}
-	workers := x.laneWorkers(ctx)
-	for at, lane := range lanes {
-		subject, n := "lane "+string(lane.LaneID), counts[channels[at]]
-		of := workers[string(lane.LaneID)]
-		missing := ""
-		switch {
-		case n == 0:
-			missing = "no worker serves the lane"
-		case of.taking == 0 && n <= of.draining: // others have not reported yet
-			missing = "all workers of the lane drain: " + engine.Decimal(of.draining)
+	for _, lane := range list {
+		h, subject := lane.Health, "lane "+lane.Name
+		switch h.State {
+		case lanes.Unserved:
+			i.add(findingcode.WorkerNone, fabrictype.SeverityError, subject, h.Reason, h.Remedy)
+		case lanes.Paused:
+			severity := fabrictype.SeverityInfo
+			if h.Stuck() {
+				severity = fabrictype.SeverityWarning
+			}
+			i.add(findingcode.LanePaused, severity, subject, h.Reason, h.Remedy)
+		case lanes.Blocked:
+			i.add(findingcode.LaneBlocked, fabrictype.SeverityWarning, subject, h.Reason, h.Remedy)
+		default: // inspectLag reports late keepers
+			i.add(findingcode.Workers, fabrictype.SeverityInfo, subject,
+				programs(int64(h.Programs))+" with workers", "")
 		}
-		if missing != "" && lane.Eligible > 0 {
-			i.add(findingcode.WorkerNone, fabrictype.SeverityWarning, subject,
-				engine.Decimal(lane.Eligible)+" executions wait, and "+missing,
-				"run a worker with "+strconv.Quote(string(lane.LaneID))+" among WorkerConfig.Lanes")
-			continue
-		}
-		i.add(findingcode.Workers, fabrictype.SeverityInfo, subject, programs(n)+" with workers", "")
 	}
 }
 
-// laneCount counts the live workers of a lane that take work, and those that drain.
-type laneCount struct{ taking, draining int64 }
+// maxConflicts and maxNamed bound the activities whose types are reported, and the workers that are named of each type.
+const maxConflicts, maxNamed = 20, 3
 
-// laneWorkers counts the live workers of each lane by their reports; those that it cannot read are missing.
-func (x inspector) laneWorkers(ctx context.Context) map[string]laneCount {
-	counts := make(map[string]laneCount)
-	store, err := x.Library("records of workers")
-	if err != nil {
-		return counts
+// inspectTypes reports activities whose types differ between live workers.
+func (x inspector) inspectTypes(ctx context.Context, i *findings) {
+	if !x.IsWhole() {
+		return
 	}
-	call := enginerpc.ListWorkersCall{Partition: engine.Directory()}
-	for {
-		reply, err := store.ListWorkers(ctx, call)
-		if err != nil {
-			return counts
+	conflicts, err := fleet.Conflicts(ctx, x.Session)
+	if err != nil {
+		return // the other checks report the reason
+	}
+	const remedy = "deploy one build of the activity, or give the one with the new types a name of its own"
+	for _, c := range conflicts[:min(len(conflicts), maxConflicts)] {
+		types := "input and result"
+		if !c.Input {
+			types = "result"
+		} else if !c.Result {
+			types = "input"
 		}
-		for _, w := range reply.Workers {
-			drains := fabrictype.Worker{
-				State: string(w.State), DrainRequestedAt: w.DrainRequestedAt,
-			}.Drains()
-			for lane := range strings.SplitSeq(w.Lanes, "\n") {
-				count := counts[lane]
-				if drains {
-					count.draining++
-				} else {
-					count.taking++
-				}
-				counts[lane] = count
+		groups := make([]string, len(c.Groups))
+		for k, names := range c.Groups {
+			groups[k] = strings.Join(names[:min(len(names), maxNamed)], ", ")
+			if more := len(names) - maxNamed; more > 0 {
+				groups[k] += fmt.Sprintf(" and %d more", more)
 			}
 		}
-		if call.Cursor = reply.NextCursor; call.Cursor == "" {
-			return counts
-		}
+		i.add(findingcode.WorkerTypes, fabrictype.SeverityWarning, "activity "+c.Activity,
+			fmt.Sprintf("live workers have different types for its %s: %s", types, strings.Join(groups, "; others: ")), remedy)
+	}
+	if more := len(conflicts) - maxConflicts; more > 0 {
+		i.add(findingcode.WorkerTypes, fabrictype.SeverityWarning, "activities",
+			fmt.Sprintf("live workers have different types for %d more activities", more), remedy)
 	}
 }
 

@@ -46,7 +46,8 @@ func Engine(ctx context.Context, s *engine.Session) (fabrictype.Inspection, erro
 	}
 	x.inspectKeepers(ctx, &found)
 	x.inspectLag(ctx, &found)
-	x.inspectWorkers(ctx, &found)
+	x.inspectLanes(ctx, &found)
+	x.inspectTypes(ctx, &found)
 	if ctx.Err() != nil {
 		return found.report(), fmt.Errorf("inspect: %w", context.Cause(ctx))
 	}

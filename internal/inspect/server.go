@@ -96,6 +96,10 @@ func judgePersistence(i *findings, subject string, f serverFacts, volatile bool)
 	log, known := f.info["aof_enabled"]
 	switch {
 	case !known:
+	case log == "0" && f.info["flowfabric_embedded"] == "1":
+		i.add(findingcode.InMemory, fabrictype.SeverityInfo, subject,
+			"the engine is in the memory of another process: nothing outlives that process",
+			"flowfabric dev --data DIR keeps it, or run a server")
 	case log == "0":
 		severity, found := fabrictype.SeverityWarning, "appendonly no: what was acknowledged is lost with the server"
 		if save := f.settings["save"]; save != "" {

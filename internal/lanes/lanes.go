@@ -12,7 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
-// List returns the lanes that were ever used or paused, sorted by name.
+// List returns the lanes that were ever used or paused with their health, sorted by name.
 func List(ctx context.Context, s *engine.Session) ([]fabrictype.Lane, error) {
 	totals, err := s.LaneTotals(ctx)
 	if err != nil {
@@ -21,6 +21,9 @@ func List(ctx context.Context, s *engine.Session) ([]fabrictype.Lane, error) {
 	lanes := make([]fabrictype.Lane, len(totals))
 	for i, lane := range totals {
 		lanes[i] = readLane(lane)
+	}
+	if err := judge(ctx, s, lanes); err != nil {
+		return nil, err
 	}
 	return lanes, nil
 }

@@ -54,7 +54,7 @@ func Counts(ctx context.Context, s *engine.Session, q CountQuery, by ...string) 
 		}
 		q.addCounts(groups, reply.Counts, by)
 	}
-	return sortedCounts(groups), nil
+	return q.sortedCounts(groups), nil
 }
 
 const secondsPerHour = 3600
@@ -132,13 +132,19 @@ func (q *CountQuery) addCounts(groups map[fabrictype.RunCount]int, counts []engi
 	}
 }
 
-// sortedCounts lists the groups that have runs.
-func sortedCounts(groups map[fabrictype.RunCount]int) []fabrictype.RunCount {
+// sortedCounts lists the groups that have runs, or ends.
+func (q *CountQuery) sortedCounts(groups map[fabrictype.RunCount]int) []fabrictype.RunCount {
 	var list []fabrictype.RunCount
-	for group, runs := range groups {
-		if group.Runs = runs; runs > 0 {
-			list = append(list, group)
+	for group, n := range groups {
+		if n <= 0 {
+			continue
 		}
+		if q.ofEnds() {
+			group.Ends = n
+		} else {
+			group.Runs = n
+		}
+		list = append(list, group)
 	}
 	slices.SortFunc(list, func(a, b fabrictype.RunCount) int {
 		return cmp.Or(a.Hour.Compare(b.Hour), cmp.Compare(a.Flow, b.Flow), cmp.Compare(a.State, b.State))

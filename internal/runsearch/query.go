@@ -1,6 +1,7 @@
 package runsearch
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -26,6 +27,13 @@ type Query struct {
 	ByEnd, OldestFirst bool
 	// Text is contained in the id of the run or in the name of its flow, ignoring case.
 	Text string
+	// ID is the beginning of the id of the run.
+	ID string `json:",omitempty"`
+	// Terms are words that a run must have, as [ParseWords] reads them. Runs are found by indexes if these have them; a
+	// single term that no index has is looked for like Text.
+	Terms []Term `json:",omitempty"`
+	// Only selects the runs with these names; no other one is read.
+	Only []Name `json:",omitempty"`
 	// Key is the key of the runs. Queued finds those that wait in the queue of their key.
 	Key    string `json:",omitempty"`
 	Queued bool   `json:",omitempty"`
@@ -35,13 +43,19 @@ type Query struct {
 	Namespace string
 }
 
+// Name names a run of a namespace.
+type Name struct {
+	Flow string `json:"flow"`
+	Run  string `json:"run"`
+}
+
 // byEnd reports whether runs are wanted in the order of their ends.
 func (q Query) byEnd() bool { return q.ByEnd || !q.ClosedFrom.IsZero() || !q.ClosedBefore.IsZero() }
 
 // call is the first call of each partition.
 func (q Query) call() enginerpc.ListRunsCall {
 	call := enginerpc.ListRunsCall{
-		FlowName: q.Flow, Children: q.Children, Text: q.Text, OldestFirst: q.OldestFirst,
+		FlowName: q.Flow, Children: q.Children, Text: cmp.Or(q.ID, q.Text), OldestFirst: q.OldestFirst,
 		RunKey: q.Key, Queued: q.Queued,
 		After: WholeFrom(q.CreatedFrom), Before: LastBefore(q.CreatedBefore),
 	}

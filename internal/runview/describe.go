@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/explain"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/recordstate"
+	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
@@ -35,6 +36,8 @@ type Description struct {
 	specs   map[string]*flowgraph.Node
 	places  map[string]int // of the nodes in the graph, from 0 on
 	budgets string         // as they are stored
+	// expiresAt is the deadline in effect: DeadlineAt, or FinallyDeadlineAt.
+	expiresAt time.Time
 	// waitsFor is the run that one in a queue waits for.
 	waitsFor string
 	// limits are the limits of nodes that wait for them, as they are stored, and kept the child runs of earlier turns,
@@ -164,6 +167,13 @@ func describeFlow(id enginecore.FlowID, r enginerpc.DescribeFlowReply) (*Descrip
 	d.Key, d.QueuePlace, d.waitsFor = r.RunKey, int(r.Queued), r.QueuedBehind
 	if d.QueuePlace > 0 { // its start is a time that does not come
 		d.StartsAt, d.DeadlineAt = time.Time{}, time.Time{}
+	}
+	d.BeganAt, d.expiresAt = recordstate.Began(d.CreatedAt, d.StartsAt, r.RerunAt), d.DeadlineAt
+	if r.FinallyUntil != "" {
+		if until, _ := strconv.ParseInt(r.FinallyUntil, 10, 64); until > 0 {
+			d.FinallyDeadlineAt = recordtext.Time(until)
+		}
+		d.expiresAt = d.FinallyDeadlineAt
 	}
 	if len(r.Memo) > 0 {
 		d.Memo = r.Memo

@@ -143,7 +143,7 @@ func diffOf(a, b *comparedRun) *fabrictype.RunDiff {
 func sideOf(d *Description) fabrictype.RunSide {
 	return fabrictype.RunSide{
 		Flow: d.Flow, Run: d.Run, State: d.State, Input: d.Input, Result: d.Result, ForkedFrom: d.ForkedFrom,
-		Took: between(d.CreatedAt, d.ClosedAt),
+		Took: between(d.BeganAt, d.ClosedAt),
 	}
 }
 

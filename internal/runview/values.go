@@ -220,9 +220,9 @@ func (r *Reader) inputOf(
 	case truncated:
 		return &fabrictype.Value{Codec: codec, Size: -1, Truncated: true}, nil
 	}
-	if spec.Input.Chooses() {
+	if spec.Input.Chooses() || spec.Input.HasOrElse() {
 		if n.StartedAt.IsZero() {
-			return nil, nil // its join has not chosen its input yet
+			return nil, nil // its join has not chosen its input yet, or a result may still come
 		}
 		var err error
 		var whole bool

@@ -301,7 +301,7 @@ func (d *Description) explainQueue() {
 // explainOverdue adds how late keepers are at a time of the engine's clock, and whether there are any.
 func (r *Reader) explainOverdue(ctx context.Context, d *Description, now time.Time) {
 	if d.State == fabrictype.RunRunning {
-		d.Overdue.Duration = explain.LateBy(d.DeadlineAt, now)
+		d.Overdue.Duration = explain.LateBy(d.expiresAt, now)
 	}
 	late := d.Overdue.Duration > 0
 	for i := range d.Nodes {
