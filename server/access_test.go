@@ -291,3 +291,22 @@ func TestAnswerUnderAnotherNameNeedsRight(t *testing.T) {
 		}
 	}
 }
+
+// Who may act on one run may act on many: an operator does all but purge and signal.
+func TestBulkJobsNeedTheRightOfTheirAction(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, withProxy)
+	start := func(user, query string, action map[string]any) int {
+		body := map[string]any{"query": query, "action": action}
+		return p.do("POST", "/bulk", body, nil, userHeader, user).StatusCode
+	}
+	rerun, purge := map[string]any{"kind": "rerun", "scope": "failed"}, map[string]any{"kind": "purge"}
+	signal := map[string]any{"kind": "signal", "signal": "answer"}
+	require.Equal(t, http.StatusOK, start("not administer", "search=failed", rerun))
+	require.Equal(t, http.StatusForbidden, start("not administer", "search=failed", purge))
+	require.Equal(t, http.StatusOK, start("all", "search=failed", purge))
+	require.Equal(t, http.StatusForbidden, start("not approve", "search=failed", signal))
+	require.Equal(t, http.StatusForbidden, start("not operate", "search=failed", rerun))
+	require.Equal(t, http.StatusForbidden, start("bound", "search=failed", rerun), "it selects runs of all flows")
+	require.Equal(t, http.StatusForbidden, start("bound", "run=approval/x", rerun))
+}

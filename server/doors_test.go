@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -139,7 +140,7 @@ func answerByLink(p *place, g given) answered {
 		Identity: func(*http.Request) (string, bool) { return g.user, true },
 	})
 	require.NoError(p.t, err)
-	path := links.Path(g.wait.Token, "approve")
+	path := links.Path(g.wait.Token)
 	shown := httptest.NewRecorder()
 	handler.ServeHTTP(shown, httptest.NewRequest("GET", path, nil))
 	form := url.Values{"choice": {"approve"}, "comment": {"fine"}}
@@ -242,11 +243,11 @@ func TestEveryRouteChecksAnswers(t *testing.T) {
 			}
 
 			// The same person counts once, and another one ends the wait.
-			for range 2 {
-				got := d.answer(&p, given{wait: wait, user: approver, payload: good})
-				require.Equal(t, http.StatusOK, got.status, got.text)
-			}
-			got := d.answer(&p, given{wait: wait, user: "not administer", payload: good})
+			got := d.answer(&p, given{wait: wait, user: approver, payload: good})
+			require.Equal(t, http.StatusOK, got.status, got.text)
+			got = d.answer(&p, given{wait: wait, user: approver, payload: good})
+			require.Contains(t, []int{http.StatusOK, http.StatusConflict}, got.status, got.text)
+			got = d.answer(&p, given{wait: wait, user: "not administer", payload: good})
 			require.Equal(t, http.StatusOK, got.status, got.text)
 			names, err := run.Result(enginetest.Context(t))
 			require.NoError(t, err)
@@ -402,4 +403,38 @@ func TestSignalsOfAWaitAreBoundedTogether(t *testing.T) {
 		require.Contains(t, text, "at most 1048576", name)
 	}
 	require.Len(t, p.received(&runtime.Run[string]{RunRef: run.RunRef}, waits[0]), before, "a refused signal is recorded")
+}
+
+// A field that contradicts its signal is 422 by every route, with both in the text, and nothing is recorded. An answer
+// that does not count is 409 with the names that do.
+func TestContradictionsAndUncountedAnswers(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, withProxy)
+	f := flow.New[string, []activity.Signal[activity.Decision]]("release")
+	flow.Return(f, flow.Approval(f, "go-live", activity.Approvers(2)))
+	def, err := f.Build()
+	require.NoError(t, err)
+	run, err := runtime.Start(enginetest.Context(t), p.bench.Client, def, "", runtime.WithID("v1"))
+	require.NoError(t, err)
+	waits, err := run.Waitpoints(enginetest.Context(t))
+	require.NoError(t, err)
+	require.Len(t, waits, 1)
+	answer := func(path string, more map[string]any, user string, choice string) (int, string) {
+		body := map[string]any{"name": "approve", "payload": map[string]any{"choice": choice}}
+		maps.Copy(body, more)
+		var problem api.Problem
+		return p.do("POST", path, body, &problem, userHeader, user).StatusCode, problem.Detail
+	}
+	for path, more := range map[string]map[string]any{
+		"/runs/release/v1/signals": {"node": "go-live"}, "/signals": {"token": waits[0].Token.Reveal()},
+	} {
+		status, text := answer(path, more, "all", "reject")
+		require.Equal(t, http.StatusUnprocessableEntity, status, text)
+		require.Contains(t, text, "payload of signal approve is not valid")
+	}
+	status, text := answer("/runs/release/v1/signals", map[string]any{"node": "go-live"}, "all", "approve")
+	require.Equal(t, http.StatusOK, status, text)
+	status, text = answer("/runs/release/v1/signals", map[string]any{"node": "go-live"}, "all", "approve")
+	require.Equal(t, http.StatusConflict, status, text)
+	require.Contains(t, text, "the names that count: approve, reject")
 }

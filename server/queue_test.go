@@ -98,6 +98,27 @@ func TestFlowStatistics(t *testing.T) {
 	})
 }
 
+// A parameter that is given several times is refused unless it is a list that is written so.
+func TestParametersAreGivenOnce(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, nil)
+	for query, fault := range map[string]api.ProblemFault{
+		"/counts?by=flow&by=state": {Name: "by", Message: "is given 2 times: write its values in one, with commas between them"},
+		"/runs?limit=1&limit=2":    {Name: "limit", Message: "is given 2 times: it takes one value"},
+		"/runs?flow=a&flow=b":      {Name: "flow", Message: "is given 2 times: it takes one value"},
+		"/executions?lane=a&lane=": {Name: "lane", Message: "is given 2 times: it takes one value"},
+		"/feed?flow=a&flow=b":      {Name: "flow", Message: "is given 2 times: it takes one value"},
+	} {
+		var problem api.Problem
+		require.Equal(t, http.StatusUnprocessableEntity, p.do("GET", query, nil, &problem).StatusCode, query)
+		fault.In = "query"
+		require.Equal(t, []api.ProblemFault{fault}, problem.Errors, query)
+	}
+	for _, query := range []string{"/counts?by=flow,state", "/runs?state=failed&state=running"} {
+		require.Equal(t, http.StatusOK, p.do("GET", query, nil, nil).StatusCode, query)
+	}
+}
+
 // A cursor that no page of executions returned is refused, as a cursor of another list is.
 func TestBadCursorOfExecutions(t *testing.T) {
 	t.Parallel()

@@ -23,6 +23,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/console"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/httpapi"
+	"github.com/flowfabric/flowfabric-go/internal/lualib"
 	"github.com/flowfabric/flowfabric-go/internal/netbound"
 	"github.com/flowfabric/flowfabric-go/server/internal/contract"
 	"github.com/flowfabric/flowfabric-go/server/internal/inbound"
@@ -65,7 +66,8 @@ func New(config Config) (*Server, error) {
 	config.Timeouts = config.Timeouts.withDefaults()
 	config.Logger = cmp.Or(config.Logger, slog.Default())
 	operations, err := service.New(config.Engine, api.ServerInfo{
-		Version: config.Version, Namespace: config.Namespace, Engine: config.EngineName, ReadOnly: config.ReadOnly,
+		Version: config.Version, Library: lualib.Build(), Protocol: lualib.Protocol,
+		Namespace: config.Namespace, Engine: config.EngineName, ReadOnly: config.ReadOnly,
 		Heartbeat: fabrictype.Duration{Duration: config.Timeouts.Heartbeat},
 	}, service.Config{Logger: config.Logger, PushTo: config.PushTo, SampleEvery: config.SampleEvery})
 	if err != nil {
@@ -91,6 +93,7 @@ func New(config Config) (*Server, error) {
 	s.router = route.New(s.stopping, mux, operations, route.Config{
 		Version: config.Version, Logger: config.Logger, ReadOnly: config.ReadOnly,
 		Streams: config.Streams, StreamsEach: config.StreamsPerPrincipal,
+		Ask:      operations.Ask,
 		Measured: instruments, Heartbeat: config.Timeouts.Heartbeat, Body: config.Timeouts.Body,
 	})
 	if s.document, err = s.router.OpenAPI(); err != nil {
@@ -164,6 +167,14 @@ func (s *Server) routes(operations *http.ServeMux, contracted *contract.Handler)
 		for _, pattern := range console.Patterns() {
 			mux.Handle("GET "+pattern, pages)
 		}
+		mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+			if console.AsksForPage(r) && !strings.HasPrefix(r.URL.Path, "/api/") && !strings.HasPrefix(r.URL.Path, "/v1/") {
+				pages.ServeHTTP(w, r)
+				return
+			}
+			notFound(w, r)
+		})
+		return s.around(mux)
 	}
 	mux.HandleFunc("/", notFound)
 	return s.around(mux)

@@ -236,6 +236,36 @@ func TestTaskOverHTTPSuspends(t *testing.T) {
 	})
 }
 
+// A task asks people for approval by the same rule as an activity in Go: different people approve, or one rejects.
+func TestTaskOverHTTPAsksForApproval(t *testing.T) {
+	onEngines(t, func(t *testing.T, r *remote) {
+		run := r.start(1)
+		task := r.claim()
+		_, err := r.client.SuspendTask(r.ctx, task.Token, api.SuspendTaskBody{Approvers: 2, Needed: 1})
+		require.ErrorContains(t, err, "replaces signals, all, needed and decisive")
+		token, err := r.client.SuspendTask(r.ctx, task.Token, api.SuspendTaskBody{Approvers: 2, Title: "Go live?"})
+		require.NoError(t, err)
+		waits, err := r.client.ListRunWaits(r.ctx, "remote", run.ID(), false)
+		require.NoError(t, err)
+		require.Len(t, waits, 1)
+		require.Equal(t, []string{"approve", "reject"}, waits[0].Signals)
+		require.Equal(t, 2, waits[0].Needed)
+		require.True(t, waits[0].Distinct)
+		send := func(name, source, payload string) error {
+			_, err := r.client.SignalToken(r.ctx, token, api.SignalBody{Name: name, Source: source, Payload: json.RawMessage(payload)})
+			return err
+		}
+		require.NoError(t, send("approve", "ann", `{"choice": "approve", "by": "ann"}`))
+		require.Equal(t, "signal_does_not_count", httpclient.Code(send("approve", "ann", `{"choice": "approve"}`)))
+		require.Equal(t, "invalid", httpclient.Code(send("reject", "bob", `{"choice": "approve"}`)), "it contradicts itself")
+		require.NoError(t, send("reject", "bob", `{"choice": "reject", "comment": "not yet"}`))
+		resumed := r.as("two").claim()
+		require.Equal(t, "reject", resumed.Signals[len(resumed.Signals)-1].Name)
+		require.NoError(t, r.as("two").complete(resumed, "8"))
+		r.requireResult(run, 8)
+	})
+}
+
 // The lease of a worker that is gone ends, and another worker has the node. Reports of the first one are refused.
 func TestTaskOverHTTPIsLost(t *testing.T) {
 	onEngines(t, func(t *testing.T, r *remote) {

@@ -35,7 +35,7 @@ func (g *Grant) matches(name string, groups []string) bool {
 // Granted returns the principal of a name and its groups, with the rights of all grants that match and the flows of
 // the first one.
 func Granted(grants []Grant, kind Kind, name string, groups []string) (Principal, bool) {
-	p := Principal{Name: name, Kind: kind}
+	p := Principal{Name: name, Kind: kind, Groups: groups}
 	found := false
 	for _, g := range grants {
 		if !g.matches(name, groups) {

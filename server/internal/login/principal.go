@@ -32,6 +32,8 @@ type Principal struct {
 	Name   string
 	Kind   Kind
 	Rights []api.Right
+	// Groups are the groups that the login has named.
+	Groups []string
 	// Flows is the pattern (path.Match) of the flows that the principal may see and act on; empty for all.
 	Flows string
 }

@@ -67,6 +67,7 @@ var meanings = []meaning{
 	{engine.ErrRunOver, http.StatusConflict, "run_over", false},
 	{engine.ErrNodeOver, http.StatusConflict, "node_over", false},
 	{runcontrol.ErrRunStarted, http.StatusConflict, "run_started", false},
+	{runtime.ErrSignalDoesNotCount, http.StatusConflict, "signal_does_not_count", false},
 	{engine.ErrWaitOver, http.StatusConflict, "wait_over", false},
 	{runtime.ErrNothingToRerun, http.StatusConflict, "nothing_to_rerun", false},
 	{runcontrol.ErrNotSleeping, http.StatusConflict, "not_sleeping", false},

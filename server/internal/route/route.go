@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -37,6 +38,8 @@ type Config struct {
 	Body time.Duration
 	// Streams is the number of streams at a time, StreamsEach the number for one principal.
 	Streams, StreamsEach int
+	// Ask asks the engine for its time. Streams report when it does not answer; nil for none that do.
+	Ask func(ctx context.Context) error
 	// Measured are the instruments of requests; nil for none.
 	Measured *Instruments
 }
@@ -49,6 +52,7 @@ type Router struct {
 	gone    func(ctx context.Context, flow, run string) (bool, error)
 	config  Config
 	streams *bounds.Pool
+	engine  answering
 	// reads bounds heavy requests.
 	reads *bounds.Pool
 	stop  context.Context
@@ -79,6 +83,7 @@ func New(stop context.Context, mux *http.ServeMux, s *service.Service, config Co
 		streams: bounds.New("too_many_streams", "streams", config.Streams, config.StreamsEach), stop: stop,
 		reads: bounds.New("too_many_reads", "requests for values", maxHeavy, maxHeavyEach),
 	}
+	r.engine.ask = config.Ask
 	if s != nil { // there is none for the description alone
 		r.store, r.gone = s.Store(), s.IsGone
 	}
@@ -154,7 +159,7 @@ func (r *Router) operation(op httpapi.Operation) huma.Operation {
 		described.DefaultStatus = http.StatusCreated
 	}
 	described.Middlewares = huma.Middlewares{
-		r.config.Measured.measure(op), r.authorize(op), plainJSON, r.heavy(op), r.repeatable(op),
+		r.config.Measured.measure(op), r.authorize(op), plainJSON, once, r.heavy(op), r.repeatable(op),
 	}
 	for _, p := range queryParameters[op.Query] {
 		described.Parameters = append(described.Parameters, p.described())
@@ -187,6 +192,10 @@ var queryParameters = map[string][]parameter{
 	httpapi.QueryRuns: {
 		{name: "flow", doc: "Name of the flow. Tags have parameters of their own: tag.KEY."},
 		{name: "state", doc: "State; may be given several times.", of: huma.TypeArray},
+		{name: "search", doc: "Words: a state, a time, tag.key:VALUE, error:TEXT, run:ID, flow:NAME, or any value of a tag " +
+			"or word of an error. A word that means nothing is an error."},
+		{name: "search_at", doc: "Moment from which search counts times, with a time zone: 2026-11-28T15:04:05+01:00[Europe/Berlin]."},
+		{name: "run", doc: "A run by name, flow/run; may be given several times, up to 500.", of: huma.TypeArray},
 		{name: "text", doc: "Part of the id of the run or of the name of its flow."},
 		{name: "key", doc: "Key of the run."},
 		{name: "queued", doc: "Only runs that wait in the queue of their key.", of: huma.TypeBoolean},
@@ -239,6 +248,34 @@ func plainJSON(ctx huma.Context, next func(huma.Context)) {
 	request, w := humago.Unwrap(ctx)
 	if text := cmp.Or(inbound.Encoded(request), inbound.NotJSON(request)); text != "" {
 		WriteProblem(w, NewProblem(http.StatusUnsupportedMediaType, "media_type", text, false))
+		return
+	}
+	next(ctx)
+}
+
+// once refuses parameters of the query that are given several times and are not lists: one of the values would be
+// dropped.
+// Parameters that the operation does not have are refused as unknown.
+func once(ctx huma.Context, next func(huma.Context)) {
+	address := ctx.URL()
+	values := address.Query()
+	p := NewProblem(http.StatusUnprocessableEntity, "invalid", "validation failed", false)
+	for _, param := range ctx.Operation().Parameters {
+		n := len(values[param.Name])
+		if param.In != "query" || n < 2 || param.Explode != nil && *param.Explode {
+			continue
+		}
+		rule := "it takes one value"
+		if param.Schema.Type == huma.TypeArray {
+			rule = "write its values in one, with commas between them"
+		}
+		p.Errors = append(p.Errors, api.ProblemFault{
+			In: "query", Name: param.Name, Message: fmt.Sprintf("is given %d times: %s", n, rule),
+		})
+	}
+	if p.Errors != nil {
+		_, w := humago.Unwrap(ctx)
+		WriteProblem(w, p)
 		return
 	}
 	next(ctx)

@@ -11,6 +11,7 @@ import (
 // routes binds each operation of the table to its handler.
 func (r *Router) routes(s *service.Service) {
 	handle(r, httpapi.ListRuns, s.ListRuns)
+	handle(r, httpapi.CompleteSearch, s.CompleteSearch)
 	handle(r, httpapi.StartRun, s.StartRun)
 	handle(r, httpapi.StartRuns, func(ctx context.Context, in *httpapi.StartRunsInput) (*httpapi.StartedRuns, error) {
 		return s.StartRuns(ctx, in, func(err error) api.Problem {

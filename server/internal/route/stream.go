@@ -103,13 +103,17 @@ func pump[T any](ctx context.Context, items service.Items[T]) <-chan next[T] {
 	return out
 }
 
-// writeEvents writes a stream as server-sent events: its items, comments that keep the connection alive, and an event
+// writeEvents writes a stream as server-sent events: its items, comments that keep the connection alive and have the
+// age of the last answer of the engine in milliseconds, and an event
 // "end" or "problem" as the last one.
 func writeEvents[T any](
 	ctx context.Context, r *Router, op httpapi.Operation, hctx huma.Context, items service.Items[T],
 ) {
 	_, w := humago.Unwrap(hctx)
 	control := http.NewResponseController(w)
+	if r.engine.ask != nil {
+		defer r.engine.enter(r.stop)()
+	}
 	source := pump(ctx, items)
 	first, open := peek(ctx, source, r.config.Heartbeat)
 	if open && first != nil && first.err != nil { // nothing is sent yet, so the status can report the error
@@ -141,7 +145,7 @@ func writeEvents[T any](
 	}
 	comment := func() bool {
 		_ = control.SetWriteDeadline(time.Now().Add(writeTimeout))
-		_, err := fmt.Fprint(w, ": \n\n")
+		_, err := fmt.Fprintf(w, ": engine %d\n\n", r.engine.age().Milliseconds())
 		return err == nil && control.Flush() == nil
 	}
 	if first == nil && open && !comment() {
@@ -160,6 +164,8 @@ func writeEvents[T any](
 	}
 	beat := time.NewTicker(r.config.Heartbeat)
 	defer beat.Stop()
+	ask, wasSilent := time.NewTicker(askEvery), false
+	defer ask.Stop()
 	for open {
 		if first != nil {
 			if first.err != nil {
@@ -185,6 +191,12 @@ func writeEvents[T any](
 		case <-beat.C:
 			if !comment() {
 				return
+			}
+		case <-ask.C: // an engine that hangs, or answers again, is reported at once
+			if isSilent := r.engine.age() > silent; (isSilent || wasSilent) && !comment() {
+				return
+			} else {
+				wasSilent = isSilent
 			}
 		case <-ctx.Done():
 			stopping()

@@ -51,6 +51,7 @@ func sumCounts(who login.Principal, counts []fabrictype.RunCount, byFlow bool) *
 			out.Items = append(out.Items, group)
 		}
 		out.Items[at].Runs += c.Runs
+		out.Items[at].Ends += c.Ends
 	}
 	return out
 }

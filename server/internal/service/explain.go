@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -11,20 +10,12 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/explain"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/httpapi"
-	"github.com/flowfabric/flowfabric-go/internal/waitreason"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
-
-// urgency are the reasons of waits, those that need a person first. Reasons that are not listed come last.
-var urgency = []string{
-	waitreason.Escalated, waitreason.Signals, waitreason.Unserved, waitreason.Unregistered, waitreason.Capability,
-	waitreason.KeeperOverdue, waitreason.WorkerLost,
-	waitreason.Budget, waitreason.Limit, waitreason.RateWindow, waitreason.Operator, waitreason.RunPaused,
-	waitreason.LanePaused, waitreason.ActivityPaused, waitreason.Retry,
-}
 
 // explainAtOnce is how many runs are described at a time, and explainNodes how many nodes of each are read.
 const (
@@ -67,8 +58,8 @@ func (s *Service) ExplainRuns(ctx context.Context, in *httpapi.ExplainRunsInput)
 // nowOf picks the node of a run that needs attention most.
 func nowOf(d *runtime.RunDescription) *api.RunNow {
 	out := &api.RunNow{
-		Flow: d.Flow, Run: d.Run, State: string(d.State), ClosedAt: d.ClosedAt, PausedAt: d.PausedAt,
-		Nodes: countsOf(d),
+		Flow: d.Flow, Run: d.Run, State: string(d.State), BeganAt: d.BeganAt, ClosedAt: d.ClosedAt,
+		PausedAt: d.PausedAt, Nodes: countsOf(d),
 	}
 	if d.OpenNodes == 0 && d.FailedNode != "" {
 		out.Node, out.Message = d.FailedNode, d.Reason
@@ -77,7 +68,7 @@ func nowOf(d *runtime.RunDescription) *api.RunNow {
 	best := 0
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
-		place := attention(n)
+		place := explain.Attention(n)
 		if n.Waiting.Reason != "" {
 			if out.Waits == nil {
 				out.Waits = map[string]int{}
@@ -120,21 +111,4 @@ func countsOf(d *runtime.RunDescription) fabrictype.NodeCounts {
 		}
 	}
 	return counts
-}
-
-// attention returns how urgently a node needs a person: 0 for a node that has ended or waits for others.
-func attention(n *fabrictype.Node) int {
-	if i := slices.Index(urgency, n.Waiting.Reason); i >= 0 {
-		return 100 - i
-	}
-	switch {
-	case n.State == fabrictype.NodeActive:
-		return 50
-	case n.Waiting.Reason == waitreason.ChildRun:
-		return 49
-	case n.Waiting.Reason == waitreason.Upstreams, n.Waiting.Reason == waitreason.Join, n.Waiting.Reason == "":
-		return 0
-	default:
-		return 10
-	}
 }

@@ -32,7 +32,7 @@ func (s *Service) ListRuns(ctx context.Context, in *httpapi.ListRunsInput) (*fab
 		if err != nil {
 			return nil, err
 		}
-		out.Next = page.Next
+		out.Next, out.Incomplete = page.Next, page.Incomplete
 		for _, r := range page.Items {
 			if who.Sees(r.Flow) {
 				out.Items = append(out.Items, r)
@@ -43,6 +43,17 @@ func (s *Service) ListRuns(ctx context.Context, in *httpapi.ListRunsInput) (*fab
 		}
 	}
 	return out, nil
+}
+
+// CompleteSearch implements httpapi.CompleteSearch.
+func (s *Service) CompleteSearch(
+	ctx context.Context, in *httpapi.CompleteSearchInput,
+) (*fabrictype.Page[string], error) {
+	words, err := s.client.CompleteSearch(ctx, in.Word)
+	if err != nil {
+		return nil, err
+	}
+	return &fabrictype.Page[string]{Items: words}, nil
 }
 
 // emptyPages is how many empty pages are passed over for one request.

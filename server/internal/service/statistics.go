@@ -1,8 +1,10 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"net/url"
 	"slices"
 	"time"
 
@@ -21,7 +23,17 @@ const statisticsNodes = 10_000
 // GetFlowStatistics implements httpapi.GetFlowStatistics.
 func (s *Service) GetFlowStatistics(ctx context.Context, in *httpapi.FlowStatisticsInput) (*api.FlowStatistics, error) {
 	t := tally{nodes: map[string]*nodeTally{}, versions: map[string]*versionTally{}}
-	page, err := s.client.ListRuns(ctx, runtime.RunQuery{Flow: in.Flow}, "", in.Runs)
+	values := url.Values{"flow": {in.Flow}}
+	for name, value := range map[string]string{"search": in.Search, "search_at": in.SearchAt} {
+		if value != "" {
+			values.Set(name, value)
+		}
+	}
+	var q runtime.RunQuery
+	if err := q.ReadValues(values); err != nil {
+		return nil, err
+	}
+	page, err := s.client.ListRuns(ctx, q, "", in.Runs)
 	if err != nil {
 		return nil, err
 	}
@@ -42,10 +54,26 @@ func (s *Service) GetFlowStatistics(ctx context.Context, in *httpapi.FlowStatist
 	for _, name := range t.order {
 		out.Nodes = append(out.Nodes, t.nodes[name].statistics(name))
 	}
+	sortNodes(out.Nodes, in.Sort)
 	for _, hash := range t.hashes {
 		out.Versions = append(out.Versions, t.versions[hash].counts())
 	}
 	return out, nil
+}
+
+// sortNodes orders nodes by a measure, the greatest first; nodes with the same are as the flow has them.
+func sortNodes(nodes []api.NodeStatistics, by string) {
+	measure := func(n api.NodeStatistics) int64 { return int64(n.Failed) }
+	switch by {
+	case "failures":
+	case "median":
+		measure = func(n api.NodeStatistics) int64 { return int64(n.Median.Duration) }
+	case "p95":
+		measure = func(n api.NodeStatistics) int64 { return int64(n.P95.Duration) }
+	default:
+		return
+	}
+	slices.SortStableFunc(nodes, func(a, b api.NodeStatistics) int { return cmp.Compare(measure(b), measure(a)) })
 }
 
 // tally adds up the data of runs about the nodes and versions of their flow.
@@ -113,7 +141,7 @@ func (t *tally) add(n *fabrictype.Node) {
 		return
 	}
 	of.Ended++
-	if n.Attempts > 1 {
+	if n.Retries > 0 || n.Reclaims > 0 {
 		of.Retried++
 	}
 	if !n.StartedAt.IsZero() && n.CompletedAt.After(n.StartedAt) {
@@ -143,6 +171,7 @@ func (n *nodeTally) statistics(name string) api.NodeStatistics {
 	if len(n.took) > 0 {
 		slices.Sort(n.took)
 		out.Median.Duration, out.Slowest.Duration = n.took[len(n.took)/2], n.took[len(n.took)-1]
+		out.P95.Duration = n.took[(len(n.took)*95+99)/100-1]
 	}
 	return out
 }

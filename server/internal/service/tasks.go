@@ -250,8 +250,12 @@ func (d *remoteDetail) MarshalJSON() ([]byte, error) {
 
 // SuspendTask implements httpapi.SuspendTask.
 func (s *Service) SuspendTask(ctx context.Context, in *httpapi.SuspendTaskInput) (*httpapi.SuspendedTask, error) {
+	b := &in.Body
+	if b.Approvers > 0 && (len(b.Signals) > 0 || b.All || b.Needed > 0 || len(b.Decisive) > 0) {
+		return nil, faultAt("/approvers", "replaces signals, all, needed and decisive: the wait has both")
+	}
 	answer, err := s.settle(ctx, in.Task, taskpool.Suspended, func(t *taskpool.Task) (a taskpool.Answer, err error) {
-		a.Token, err = t.Suspend(ctx, waitOptions(&in.Body)...)
+		a.Token, err = t.Suspend(ctx, waitOptions(b)...)
 		return a, err
 	})
 	if err != nil {
@@ -271,6 +275,8 @@ func waitOptions(b *api.SuspendTaskBody) []activity.WaitOption {
 	add(b.All, activity.MatchAll)
 	add(b.Needed > 0, func() activity.WaitOption { return activity.AtLeast(b.Needed) })
 	add(len(b.Decisive) > 0, func() activity.WaitOption { return activity.Decisive(b.Decisive...) })
+	add(b.Approvers > 0, func() activity.WaitOption { return activity.Approvers(b.Approvers) })
+	add(b.Approvers > 0 && len(b.Schema) == 0, activity.Answer[activity.Decision])
 	add(b.Timeout.Duration != 0 || b.OnTimeout != "", func() activity.WaitOption {
 		return activity.Timeout(b.Timeout.Duration, activity.TimeoutBehavior(b.OnTimeout))
 	})

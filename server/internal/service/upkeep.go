@@ -6,6 +6,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
@@ -52,6 +53,14 @@ func (s *Service) RunKeeperTask(ctx context.Context, in *httpapi.KeeperTaskInput
 func (s *Service) GetServer(ctx context.Context, _ *httpapi.Empty) (*api.ServerInfo, error) {
 	who := login.From(ctx)
 	out := s.info
-	out.Principal = api.Principal{Name: who.Name, Login: string(who.Kind), Rights: who.Rights, Flows: who.Flows}
+	out.Principal = api.Principal{
+		Name: who.Name, Login: string(who.Kind), Rights: who.Rights, Groups: who.Groups, Flows: who.Flows,
+	}
 	return &out, nil
+}
+
+// Ask asks the engine for its time.
+func (s *Service) Ask(ctx context.Context) error {
+	_, err := engine.ConnOf(s.engine.Internal()).Now(ctx)
+	return err
 }

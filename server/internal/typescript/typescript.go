@@ -23,6 +23,8 @@ export interface Page<T> {
   items: T[];
   /** Cursor of the next page; absent on the last one. */
   next?: string;
+  /** Older items may be missing: the index of the words keeps the newest runs. */
+  incomplete?: boolean;
 }
 
 /** A page of a stream. */
