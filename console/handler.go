@@ -35,8 +35,8 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 
 // sections are the first parts of the paths of pages.
 var sections = []string{
-	"", "runs", "inbox", "answer", "flows", "schedules", "lanes", "limits", "budgets", "workers", "keepers", "bulk",
-	"audit", "settings",
+	"", "health", "runs", "inbox", "answer", "flows", "schedules", "lanes", "limits", "budgets", "workers",
+	"keepers", "bulk", "audit", "settings",
 }
 
 type asset struct {
@@ -59,7 +59,8 @@ func Handler(config Config) http.Handler {
 	h := &handler{assets: map[string]asset{}}
 	dist, _ := fs.Sub(files, "dist") // the name is one that fs.Sub takes
 	for name, contentType := range map[string]string{
-		"app.js": "text/javascript; charset=utf-8", "app.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml",
+		"app.js": "text/javascript; charset=utf-8", "stream.js": "text/javascript; charset=utf-8",
+		"app.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml",
 	} {
 		body, err := fs.ReadFile(dist, name)
 		if err != nil {
@@ -75,7 +76,7 @@ func Handler(config Config) http.Handler {
 }
 
 // Patterns are the paths of pages and assets, as patterns of http.ServeMux without a method. The handler answers others
-// with status 404.
+// with status 404: with a page for browsers that ask for one.
 func Patterns() []string {
 	patterns := []string{"/{$}", "/assets/"}
 	for _, section := range sections[1:] {
@@ -93,11 +94,20 @@ func has(r *http.Request) bool {
 	return first == "assets" || slices.Contains(sections, first)
 }
 
+// AsksForPage reports whether a browser has sent the request to show a page: by GET or HEAD, for text/html.
+func AsksForPage(r *http.Request) bool {
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
+		strings.Contains(r.Header.Get("Accept"), "text/html")
+}
+
 // ServeHTTP implements http.Handler.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	status := http.StatusOK
 	if !has(r) {
-		http.NotFound(w, r)
-		return
+		if status = http.StatusNotFound; !AsksForPage(r) {
+			http.NotFound(w, r)
+			return
+		}
 	}
 	header := w.Header()
 	header.Set("X-Content-Type-Options", "nosniff")
@@ -110,6 +120,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	header.Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
 	if r.Method == http.MethodGet {
 		_, _ = w.Write([]byte(strings.ReplaceAll(h.page, "{{base}}", base(r.URL.EscapedPath()))))
 	}

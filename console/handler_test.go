@@ -84,6 +84,16 @@ func TestAssetsAreNotSentAgain(t *testing.T) {
 	require.Equal(t, http.StatusNotModified, again.StatusCode)
 }
 
+// A browser that asks for a page that there is not gets the console, which says so; programs get plain status 404.
+func TestUnknownPath(t *testing.T) {
+	t.Parallel()
+	h := console.Handler(console.Config{})
+	page := get(t, h, "/nope/x", "Accept", "text/html,*/*")
+	require.Equal(t, http.StatusNotFound, page.StatusCode)
+	require.Contains(t, body(t, page), `<base href="../"`)
+	require.NotContains(t, body(t, get(t, h, "/nope/x", "Accept", "application/json")), "<base")
+}
+
 func TestAPIIsEscaped(t *testing.T) {
 	t.Parallel()
 	page := body(t, get(t, console.Handler(console.Config{API: `/a"b`}), "/runs"))
@@ -97,7 +107,7 @@ func TestSize(t *testing.T) {
 	t.Parallel()
 	h := console.Handler(console.Config{})
 	total := 0
-	for _, path := range []string{"/", "/assets/app.js", "/assets/app.css", "/assets/icon.svg"} {
+	for _, path := range []string{"/", "/assets/app.js", "/assets/stream.js", "/assets/app.css", "/assets/icon.svg"} {
 		var packed bytes.Buffer
 		w := gzip.NewWriter(&packed)
 		_, err := io.Copy(w, strings.NewReader(body(t, get(t, h, path))))

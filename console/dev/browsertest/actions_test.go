@@ -244,6 +244,7 @@ func TestBulkActions(t *testing.T) {
 			w.see(`tr[data-run="CLM-1"]`)
 			w.click(`tr[data-run="CLM-1"] input`)
 			w.confirm(step.button, step.verb)
+			w.await(`[...document.querySelectorAll(".toast a")].some((a) => a.textContent === "CLM-1")`)
 		}
 		d, err := p.client.Run("claims.assess", "CLM-1").Describe(t.Context())
 		require.NoError(t, err)
@@ -357,12 +358,13 @@ func TestFlowStatistics(t *testing.T) {
 		w.see(`[data-statistics="extract"]`)
 		w.shows("By all 1 run, since")
 		w.shows("1 run, 1 open")
-		w.shows("1 open, 0 succeeded, 0 not")
+		w.shows("Ends in 24 h")
+		w.shows("none")
 		w.press("1 run, 1 open")
 		w.see(`[data-runs-of] a`)
 		require.Equal(t, "CLM-1", evaluate[string](w, `document.querySelector("[data-runs-of] a").textContent`))
 		require.NoError(t, p.client.Run("claims.assess", "CLM-1").Cancel(t.Context(), ""))
-		w.shows("0 open, 0 succeeded, 1 not")
+		w.shows("1 cancelled")
 		w.press("extract")
 		w.see(`[data-node-facts="extract"]`)
 		w.shows("1 (100 %)") // it was retried

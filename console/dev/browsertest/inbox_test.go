@@ -2,6 +2,10 @@ package browsertest
 
 import (
 	"encoding/json"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/netip"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -114,9 +118,13 @@ func TestNumbersOfASchema(t *testing.T) {
 			w.see(`[data-field="/account"]`)
 			if id == "form" {
 				require.Equal(t, []string{"9007199254740993", "9007199254740992", "616581622363398142", "1.50", `a "b"`},
-					evaluate[[]string](w, `[...document.querySelectorAll('[data-field="/account"] option')].map((o) => o.textContent)`))
+					evaluate[[]string](w, `[...document.querySelectorAll('[data-field="/account"] option:enabled')].map((o) => o.textContent)`))
 				require.Equal(t, []string{"9007199254740993", "9007199254740992"},
 					evaluate[[]string](w, `[...document.querySelectorAll('[data-field="/one"] label')].map((o) => o.textContent)`))
+				require.Zero(t, evaluate[int](w, `document.querySelectorAll('[data-field="/one"] :checked').length`), "nothing is chosen")
+				require.Empty(t, evaluate[string](w, `document.querySelector('[data-field="/account"]').value`), "nothing is chosen")
+				w.fill("/account", "9007199254740993")
+				w.click(`[data-field="/one"] label:first-of-type`)
 				w.press("Add more")
 			} else {
 				w.press("JSON")
@@ -174,9 +182,8 @@ func TestInboxAnswered(t *testing.T) {
 		w.press("Inbox")
 		w.click(`[data-ask="app"]`)
 		w.shows("Run app of release.ship waits at go-live.")
-		w.click(`.choice label:last-child`)
-		w.press("Send answer")
-		w.shows("The run goes on")
+		w.click(`[data-choice="reject"]`)
+		w.shows("You rejected. The run continues.")
 		w.gone(`[data-ask="app"]`)
 		w.see(`[data-ask="shop"]`)
 		w.press("Answered")
@@ -230,7 +237,7 @@ func TestInboxAnswerAsJSON(t *testing.T) {
 		w.click(`header [aria-label="Form of the Answer"] button:first-child`)
 		w.await(`document.querySelector('[data-field="/amount"]')?.value === "100"`)
 		w.press("Send answer")
-		w.shows("The run goes on")
+		w.shows("The run continues")
 		result, err := run.Result(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, "paid 100", result)
@@ -247,4 +254,92 @@ func TestInboxDue(t *testing.T) {
 	w.see(`[data-ask="app"] .due.c-held`)
 	w.see(`[data-ask="CLM-1"] .due.muted`)
 	w.audit("due", ".list")
+}
+
+// The inbox lists all asks, or the principal's: asks of its name, of one of its groups, and of everybody. The badge
+// counts the principal's.
+func TestInboxOfOneself(t *testing.T) {
+	eachEngine(t, func(t *testing.T, start opener) {
+		loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+		p := start(func(c *server.Config) {
+			c.Proxy = &server.ProxyLogin{UserHeader: "X-User", GroupsHeader: "X-Groups", From: loopback}
+			c.Proxy.Grants = []server.Grant{{MatchGroup: "staff", Role: api.Operator}}
+		})
+		for run, audience := range map[string][]string{
+			"for-ann": {"ann"}, "for-managers": {"cfo", "managers"}, "for-auditors": {"auditors"}, "for-all": nil,
+		} {
+			f := flow.New[string, activity.Decision]("ask." + run)
+			flow.Return(f, flow.Waitpoint[activity.Decision](f, "gate", activity.Signals("approve", "reject"),
+				activity.Title("About "+run), activity.Audience(audience...)))
+			def, err := f.Build()
+			require.NoError(t, err)
+			r, err := runtime.Start(t.Context(), p.client, def, "x", runtime.WithID(run))
+			require.NoError(t, err)
+			await(t, r.RunRef, "gate", "suspended")
+		}
+		behind, err := url.Parse(p.url)
+		require.NoError(t, err)
+		listed := `[...document.querySelectorAll("[data-ask]")].map((e) => e.dataset.ask).sort().join()`
+		const everything = "for-all,for-ann,for-auditors,for-managers"
+		for _, who := range []struct{ name, groups, mine, badge string }{
+			{"ann", "staff,managers", "for-all,for-ann,for-managers", "3"}, {"bob", "staff", "for-all", "1"},
+			{"managers", "staff", "for-all,for-managers", "2"},
+		} {
+			proxy := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
+				r.Out.URL.Scheme, r.Out.URL.Host = behind.Scheme, behind.Host
+				r.Out.Header.Set("X-User", who.name)
+				r.Out.Header.Set("X-Groups", who.groups)
+			}}
+			front := httptest.NewServer(proxy)
+			t.Cleanup(func() { front.CloseClientConnections(); front.Close() })
+			w := open(t, front.URL+"/a/b/")
+			w.goTo("inbox")
+			w.await(listed + ` === "` + everything + `"`)
+			w.await(`document.querySelector('.nav a[title="Inbox"] .n')?.firstChild.textContent === "` + who.badge + `"`)
+			w.press("Mine")
+			w.await(listed + ` === "` + who.mine + `"`)
+			require.Equal(t, "?of=mine", evaluate[string](w, `location.search.replace(/&ask=.*/, "")`))
+			w.press("All")
+			w.await(listed + ` === "` + everything + `"`)
+		}
+	})
+}
+
+// A field of two to four words has a radio button for each, required or not, and none is chosen before a person does.
+func TestWordsAreChosen(t *testing.T) {
+	p := newPlace(t, "embedded")
+	schema := `{"type": "object", "required": ["size", "only", "many"], "properties": {
+		"size": {"enum": ["small", "large"]}, "colour": {"enum": ["red", "green", "blue", "grey"]}, "only": {"enum": ["one"]},
+		"usual": {"enum": ["yes", "no"], "default": "no"}, "many": {"enum": ["a", "b", "c", "d", "e"]}}}`
+	f := flow.New[string, json.RawMessage]("shop.choose")
+	flow.Return(f, flow.Waitpoint[json.RawMessage](f, "choose", activity.AnswerSchema(json.RawMessage(schema))))
+	def, err := f.Build()
+	require.NoError(t, err)
+	run, err := runtime.Start(t.Context(), p.client, def, "x", runtime.WithID("one"))
+	require.NoError(t, err)
+	await(t, run.RunRef, "choose", "suspended")
+	w := open(t, p.url)
+	w.tolerate() // the browser notes the refusal
+	w.goTo("inbox?ask=shop.choose")
+	w.click(`[data-ask="one"]`)
+	w.see(`[data-field="/size"]`)
+	count := func(selector string) int { return evaluate[int](w, `document.querySelectorAll('`+selector+`').length`) }
+	require.Equal(t, 2, count(`[data-field="/size"] [type=radio]`))
+	require.Equal(t, 4, count(`[data-field="/colour"] [type=radio]`))
+	require.Zero(t, count(`[data-field="/size"] :checked, [data-field="/colour"] :checked`))
+	require.Empty(t, evaluate[string](w, `document.querySelector('[data-field="/many"]').value`))
+	w.audit("words")
+	w.press("Send answer")
+	w.see(`[data-field="/size"] .fault`)
+	w.click(`[data-field="/size"] label:last-of-type`)
+	w.click(`[data-field="/colour"] label:first-of-type`)
+	w.await(`document.querySelectorAll('[data-field="/colour"] :checked').length === 1`)
+	w.press("Clear")
+	w.await(`document.querySelectorAll('[data-field="/colour"] :checked').length === 0`)
+	w.fill("/many", `"c"`)
+	w.press("Send answer")
+	w.shows("Answered")
+	result, err := run.Result(t.Context())
+	require.NoError(t, err)
+	require.JSONEq(t, `{"size": "large", "only": "one", "many": "c"}`, string(result))
 }

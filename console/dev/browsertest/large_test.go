@@ -48,8 +48,12 @@ func TestLargeRun(t *testing.T) {
 	w.goTo("runs/large/one")
 	w.see(`[data-graph=canvas] canvas`)
 	judge(t, "opening 10,000 nodes", time.Since(begun), time.Second)
+	w.shows("10,000 nodes: those that are alike are drawn as one.")
 	t.Logf("of that, the server took %v ms for the layout and %v ms for the first page of nodes",
 		evaluate[float64](w, took("layout")), evaluate[float64](w, took("one?")))
+	w.press("Draw every node")
+	w.shows("Draw alike nodes as one")
+	w.see(`[data-graph=canvas] canvas`)
 	longest := evaluate[float64](w, `new Promise((done) => {
 		const canvas = document.querySelector("canvas");
 		let last = performance.now(), longest = 0, n = 0;
@@ -73,5 +77,5 @@ func TestLargeRun(t *testing.T) {
 	})()`), "the map moves the view")
 	w.key("3")
 	w.see(`tr[data-node="start"]`)
-	w.shows("Show 200 more of 10000")
+	w.shows("Show 200 more of 10,000")
 }

@@ -43,17 +43,25 @@ func eachEngine(t *testing.T, test func(t *testing.T, open func(...func(*server.
 
 func newPlace(t *testing.T, kind testserver.Kind, configure ...func(*server.Config)) *place {
 	t.Helper()
+	return newPlaceAt(t, enginetest.URL(t, kind), configure...)
+}
+
+func newPlaceAt(t *testing.T, at string, configure ...func(*server.Config)) *place {
+	t.Helper()
 	p := &place{desk: &desk{bank: make(chan struct{}), handed: make(chan struct{})}}
 	config := runtime.LocalConfig{
 		Activities: p.handlers(t), Worker: runtime.WorkerConfig{Name: "adjuster", Concurrency: 24, Grace: -1},
 	}
-	if kind != "embedded" {
-		config.URL, config.Open.Prefix = enginetest.URL(t, kind), enginetest.NewPrefix()
+	if at != "embedded:" {
+		config.URL, config.Open.Prefix, config.Open.AllowVolatile = at, enginetest.NewPrefix(), true
 	}
 	local, err := runtime.OpenLocal(t.Context(), config)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = local.Close() })
-	p.client, p.engine = local.Client(), local.Engine()
+	p.engine = local.Engine()
+	p.client, err = runtime.NewClient(p.engine) // which starts runs that no worker serves, unlike the client of local
+	require.NoError(t, err)
+	t.Cleanup(p.client.Close)
 	require.NoError(t, p.client.Publish(t.Context(),
 		runtime.Publication{Flow: p.claims, By: "claims-service"}, runtime.Publication{Flow: p.media}))
 	p.serve(t, configure...)

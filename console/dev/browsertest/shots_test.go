@@ -16,6 +16,7 @@ import (
 // pages are all pages of a console, with the content that shows once they are loaded.
 func pages() []struct{ name, path, seen string } {
 	return []struct{ name, path, seen string }{
+		{"health", "health", `[data-finding]`},
 		{"runs", "runs", `tr[data-run="CLM-20931"]`},
 		{"run", "runs/claims.assess/CLM-20931?node=review", `[data-node="review"][data-state="person"]`},
 		{"run-timeline", "runs/claims.assess/CLM-20931?tab=timeline", `[data-bar="review"]`},
@@ -84,6 +85,7 @@ func TestScreenshots(t *testing.T) {
 // settle waits until nothing is loading and the page has been drawn.
 func (w *window) settle() {
 	w.t.Helper()
-	w.await(`document.querySelector(".loading") === null && document.querySelector("[data-live=open]") !== null`)
+	w.await(`document.querySelector(".loading") === null && document.querySelector("[data-live=open]") !== null &&
+		(document.querySelector(".strip") === null || document.querySelector("[data-bar]") !== null)`)
 	evaluate[any](w, `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))`)
 }

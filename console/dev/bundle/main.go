@@ -70,6 +70,7 @@ func build(dir string) (map[string][]byte, error) {
 	result := api.Build(api.BuildOptions{
 		EntryPointsAdvanced: []api.EntryPoint{
 			{InputPath: filepath.Join(dir, "src", "main.tsx"), OutputPath: "app"},
+			{InputPath: filepath.Join(dir, "src", "api", "worker.ts"), OutputPath: "stream"},
 			{InputPath: filepath.Join(dir, "src", "style", "main.css"), OutputPath: "app"},
 		},
 		Bundle: true, Outdir: filepath.Join(dir, "dist"), AbsWorkingDir: dir, Format: api.FormatIIFE,

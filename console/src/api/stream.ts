@@ -1,15 +1,12 @@
-// Streams of server-sent events. They are read with fetch, since EventSource can send no token.
+// Streams, as a window follows them: by the hub, which all windows of the browser share.
 import { parseReply } from "../lib/json";
-import { address, ApiError, failure, headers } from "./client";
+import { address, ApiError, headers, root } from "./client";
+import { Hub, type Asked, type State, type Told } from "./hub";
 import type { Event, Query, StreamPath } from "./operations";
-import type { Problem } from "./types";
 
 export type Connection =
-  | { state: "connecting" }
-  | { state: "open" }
+  | Exclude<State, { state: "failed" }>
   | { state: "hidden" } // the page is not looked at
-  | { state: "lost"; since: Date; retryAt: Date }
-  | { state: "ended" }
   | { state: "failed"; error: Error };
 
 interface Options<P extends StreamPath> {
@@ -17,8 +14,6 @@ interface Options<P extends StreamPath> {
   onItem(item: Event<P>): void;
   onConnection?(c: Connection): void;
 }
-
-const maxPause = 15_000;
 
 // maxSilence is how long a connection may be silent until another one is made: until the server answers, and between
 // two of the comments that it sends while nothing happens.
@@ -29,135 +24,91 @@ export function expectHeartbeat(ms: number) {
   maxSilence = Math.max(3 * ms, 1000);
 }
 
-// follow reads a stream until the returned function is called, the stream ends, or a request is refused. It connects
-// again after a break, from where it was. A hidden page has no connection: a browser keeps six to a server without
-// HTTP/2, for all its pages.
+// version is that of what windows and hub say to each other.
+const version = 1;
+
+const aliveEvery = 15_000;
+
+// Window is the end of this window.
+class Window {
+  private readonly port: MessagePort;
+  private readonly told = new Map<number, (t: Told) => void>();
+  private next = 1;
+
+  constructor() {
+    this.port = shared() ?? alone();
+    this.port.onmessage = (e: MessageEvent<Told>) => this.told.get(e.data.id)?.(e.data);
+    this.port.start();
+    setInterval(() => document.hidden || this.ask({ alive: true }), aliveEvery);
+  }
+
+  private ask(a: Asked) {
+    this.port.postMessage(a);
+  }
+
+  open(a: Omit<Extract<Asked, { open: number }>, "open">, told: (t: Told) => void): () => void {
+    const id = this.next++;
+    this.told.set(id, told);
+    this.ask({ open: id, ...a });
+    return () => {
+      if (this.told.delete(id)) this.ask({ close: id });
+    };
+  }
+}
+
+function shared(): MessagePort | undefined {
+  try {
+    return new SharedWorker(new URL("assets/stream.js", root), { name: `flowfabric ${version}` }).port;
+  } catch {
+    return undefined; // some browsers of phones have no shared workers
+  }
+}
+
+function alone(): MessagePort {
+  const { port1, port2 } = new MessageChannel();
+  new Hub().connect(port1);
+  return port2;
+}
+
+let here: Window | undefined;
+
+// follow reads a stream until the returned function is called, the stream ends, or a request is refused. A window that
+// nobody sees follows nothing, and continues from where it was.
 export function follow<const P extends StreamPath>(path: P, o: Options<P>): () => void {
-  const stopping = new AbortController();
-  void new Follower<P>(path, o, stopping.signal).run();
-  return () => stopping.abort();
-}
-
-// isShown waits until the page is visible, or until the signal.
-function isShown(stop: AbortSignal): Promise<void> {
-  return new Promise((done) => {
-    const look = () => {
-      if (document.hidden && !stop.aborted) return;
-      document.removeEventListener("visibilitychange", look);
-      stop.removeEventListener("abort", look);
-      done();
-    };
-    document.addEventListener("visibilitychange", look);
-    stop.addEventListener("abort", look);
-    look();
-  });
-}
-
-class Follower<P extends StreamPath> {
-  private cursor = "";
-  private pause = 500;
-  private lostSince: Date | undefined;
-
-  constructor(
-    private readonly path: P,
-    private readonly o: Options<P>,
-    private readonly stop: AbortSignal,
-  ) {}
-
-  async run() {
-    this.tell({ state: "connecting" });
-    while (!this.stop.aborted) {
-      if (document.hidden) this.tell({ state: "hidden" });
-      await isShown(this.stop);
-      try {
-        if (await this.read()) return this.tell({ state: "ended" });
-      } catch (e) {
-        if (this.stop.aborted) return;
-        if (e instanceof ApiError && !e.problem.retryable && e.status >= 400 && e.status !== 502) {
-          return this.tell({ state: "failed", error: e });
-        }
-      }
-      if (this.stop.aborted || document.hidden) continue;
-      this.lostSince ??= new Date();
-      this.tell({ state: "lost", since: this.lostSince, retryAt: new Date(Date.now() + this.pause) });
-      await this.wait(this.pause);
-      this.pause = Math.min(this.pause * 2, maxPause);
+  const mine = (here ??= new Window());
+  let cursor = "";
+  let close: (() => void) | undefined;
+  let over = false;
+  const tell = (t: Told) => {
+    if ("data" in t) {
+      if (t.cursor) cursor = t.cursor;
+      return o.onItem(parseReply(t.data) as Event<P>);
     }
-  }
-
-  private tell(c: Connection) {
-    if (!this.stop.aborted) this.o.onConnection?.(c);
-  }
-
-  private wait(ms: number): Promise<void> {
-    return new Promise((done) => {
-      const timer = setTimeout(done, ms);
-      this.stop.addEventListener("abort", () => (clearTimeout(timer), done()), { once: true });
-    });
-  }
-
-  // read reads one connection and reports whether nothing follows. It gives the connection up when it is silent for too
-  // long or nobody looks.
-  private async read(): Promise<boolean> {
-    if (this.stop.aborted) return false;
-    const attempt = new AbortController();
-    const give = () => attempt.abort();
-    const look = () => document.hidden && give();
-    let silence = 0;
-    const heard = () => {
-      clearTimeout(silence);
-      silence = window.setTimeout(give, maxSilence);
-    };
-    this.stop.addEventListener("abort", give, { once: true });
-    document.addEventListener("visibilitychange", look);
-    try {
-      heard();
-      return await this.readUntil(attempt.signal, heard);
-    } finally {
-      give(); // a reader that is left keeps its connection
-      clearTimeout(silence);
-      this.stop.removeEventListener("abort", give);
-      document.removeEventListener("visibilitychange", look);
-    }
-  }
-
-  private async readUntil(signal: AbortSignal, heard: () => void): Promise<boolean> {
-    const more: Record<string, string> = { Accept: "text/event-stream" };
-    if (this.cursor) more["Last-Event-ID"] = this.cursor;
-    const reply = await fetch(address(this.path, this.o.parameters), {
-      headers: headers(more), signal, credentials: "same-origin", cache: "no-store",
-    });
-    if (!reply.ok) throw await failure(reply);
-    this.pause = 500;
-    this.lostSince = undefined;
-    this.tell({ state: "open" });
-    const reader = reply.body!.pipeThrough(new TextDecoderStream()).getReader();
-    let rest = "";
-    for (;;) {
-      heard();
-      const { value, done } = await reader.read();
-      if (done) return false;
-      rest += value;
-      for (let end = rest.indexOf("\n\n"); end >= 0; end = rest.indexOf("\n\n")) {
-        const over = this.take(rest.slice(0, end));
-        rest = rest.slice(end + 2);
-        if (over) return true;
-      }
-    }
-  }
-
-  // take handles an event and reports whether it is the last one.
-  private take(text: string): boolean {
-    let event = "";
-    let data = "";
-    for (const line of text.split("\n")) {
-      if (line.startsWith("id: ")) this.cursor = line.slice(4);
-      else if (line.startsWith("event: ")) event = line.slice(7);
-      else if (line.startsWith("data: ")) data += line.slice(6);
-    }
-    if (event === "end") return true;
-    if (event === "problem") throw new ApiError(JSON.parse(data) as Problem);
-    if (data && !this.stop.aborted) this.o.onItem(parseReply(data) as Event<P>);
-    return false;
-  }
+    over = t.state.state === "ended" || t.state.state === "failed";
+    o.onConnection?.(t.state.state === "failed" ? { state: "failed", error: new ApiError(t.state.problem) } : t.state);
+  };
+  const open = () => {
+    if (close || over) return;
+    const url = new URL(address(path, o.parameters), root).href;
+    close = mine.open({ url, headers: Object.fromEntries(new Headers(headers({}))), cursor, keep: path[0] !== "feed", silence: maxSilence }, tell);
+  };
+  const leave = () => {
+    close?.();
+    close = undefined;
+  };
+  const look = () => {
+    if (!document.hidden) return open();
+    if (!over) o.onConnection?.({ state: "hidden" });
+    leave();
+  };
+  document.addEventListener("visibilitychange", look);
+  addEventListener("pagehide", leave);
+  addEventListener("pageshow", look);
+  look();
+  return () => {
+    leave();
+    document.removeEventListener("visibilitychange", look);
+    removeEventListener("pagehide", leave);
+    removeEventListener("pageshow", look);
+  };
 }

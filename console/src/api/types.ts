@@ -8,6 +8,8 @@ export interface Page<T> {
   items: T[];
   /** Cursor of the next page; absent on the last one. */
   next?: string;
+  /** Older items may be missing: the index of the words keeps the newest runs. */
+  incomplete?: boolean;
 }
 
 /** A page of a stream. */
@@ -140,6 +142,7 @@ export interface BudgetUse {
 }
 
 export interface Build {
+  package?: string;
   path?: string;
   version?: string;
   revision?: string;
@@ -532,6 +535,7 @@ export interface Lane {
   blocked: LaneBlocked;
   /** Creation of the oldest node that waits for a worker. */
   oldest?: string;
+  health: LaneHealth;
 }
 
 export interface LaneBlocked {
@@ -541,6 +545,18 @@ export interface LaneBlocked {
   /** No worker has registered the activity or offers the capabilities. */
   route: number;
   operator: number;
+}
+
+export interface LaneHealth {
+  /** Whether the work of the lane proceeds. */
+  state: "paused" | "unserved" | "blocked" | "late" | "ok";
+  /** Nodes that wait for this reason. */
+  nodes?: number;
+  since?: string;
+  reason?: string;
+  remedy?: string;
+  /** Programs whose workers listen to the lane. */
+  programs: number;
 }
 
 export interface LaneHistory {
@@ -581,8 +597,12 @@ export interface LaneTurn {
 export interface Layout {
   width: number;
   height: number;
+  /** All nodes. They have no places if the drawing is folded. */
   nodes: PlacedNode[];
+  /** All edges. They have no points if the drawing is folded. */
   edges: PlacedEdge[];
+  folds?: PlacedNode[];
+  fold_edges?: PlacedEdge[];
 }
 
 export interface Limit {
@@ -742,6 +762,8 @@ export interface NodeNow {
   attempts?: number;
   started_at?: string;
   ended_at?: string;
+  /** Instance of the worker that runs it, or ran it last if that is known. */
+  worker?: string;
 }
 
 export interface NodePriorityInputBody {
@@ -767,10 +789,12 @@ export interface NodeStatistics {
   /** Runs in which it failed or expired. */
   failed?: number;
   skipped?: number;
-  /** Runs in which it took more than one attempt. */
+  /** Runs in which it was retried, since it was last run again. */
   retried?: number;
-  /** From its first start to its end, where it ended. */
+  /** From its start to its end, in the last run of it where it was run again. */
   median?: string;
+  /** It took at most this long in 95 of 100 runs. */
+  p95?: string;
   slowest?: string;
 }
 
@@ -814,13 +838,13 @@ export interface PlaceUse {
 export interface PlacedEdge {
   from: number;
   to: number;
-  /** success_only, on_failure, always or when */
+  /** success_only, on_failure, always, unless_failed or when */
   kind: string;
   /** Case of the condition that the edge belongs to. */
   case?: string;
   /** The node uses the result of the upstream. */
   data?: boolean;
-  points: number[];
+  points?: number[];
 }
 
 export interface PlacedNode {
@@ -834,6 +858,9 @@ export interface PlacedNode {
   finally?: boolean;
   x: number;
   y: number;
+  /** In pixels; absent for 46. */
+  height?: number;
+  members?: number[];
 }
 
 export interface Principal {
@@ -841,6 +868,8 @@ export interface Principal {
   /** How they logged in: none, token, oidc, certificate, proxy or in-process. */
   login: string;
   rights: Right[];
+  /** Groups that they are in, as the login knows them. */
+  groups?: string[];
   /** Pattern of the flows that they may see; absent for all. */
   flows?: string;
 }
@@ -1024,11 +1053,17 @@ export interface Run {
   created_at: string;
   /** When a run that was started for later begins. */
   starts_at?: string;
+  /** When it last began: with its start, or with its last rerun. */
+  began_at: string;
   /** When its last node ended. */
   closed_at?: string;
   paused_at?: string;
   /** The node that failed first. */
   failed_node?: string;
+  /** Error of the node that failed first. */
+  reason?: string;
+  /** Category of that error, such as error, timeout or panic. */
+  category?: string;
   nodes: NodeCounts;
   tags?: Record<string, string>;
   /** Key that bounds the arrival of runs. */
@@ -1041,7 +1076,10 @@ export interface RunCount {
   flow?: string;
   state?: string;
   hour?: string;
-  runs: number;
+  /** Runs; absent in a count of ends. */
+  runs?: number;
+  /** Ends of runs, with finished_from: a run that was run again has several. */
+  ends?: number;
 }
 
 export interface RunDetail {
@@ -1057,8 +1095,13 @@ export interface RunDetail {
   cancelled_by?: string;
   created_at: string;
   starts_at?: string;
+  /** When it last began: with its start, or with its last rerun. */
+  began_at: string;
   closed_at?: string;
+  /** When the run expires. */
   deadline_at?: string;
+  /** When its finally nodes expire, which run. */
+  finally_deadline_at?: string;
   memo?: Raw;
   /** How far the run is past its deadline without having expired. */
   overdue?: string;
@@ -1102,8 +1145,13 @@ export interface RunDiff {
 export interface RunLayout {
   width: number;
   height: number;
+  /** All nodes. They have no places if the drawing is folded. */
   nodes: PlacedNode[];
+  /** All edges. They have no points if the drawing is folded. */
   edges: PlacedEdge[];
+  folds?: PlacedNode[];
+  fold_edges?: PlacedEdge[];
+  hash?: string;
   states?: NodeNow[];
 }
 
@@ -1116,6 +1164,7 @@ export interface RunNow {
   flow: string;
   run: string;
   state: string;
+  began_at: string;
   closed_at?: string;
   paused_at?: string;
   nodes: NodeCounts;
@@ -1190,6 +1239,10 @@ export interface ScheduleReasonInputBody {
 
 export interface ServerInfo {
   version: string;
+  /** Build of the function library that the server carries. */
+  library: string;
+  /** Version of the agreement between programs and the function library. */
+  protocol: number;
   namespace: string;
   /** embedded, in memory, or the scheme of its URL */
   engine: string;
@@ -1249,6 +1302,17 @@ export interface SetScheduleInputBody {
   /** Field of the input that is set to the time of the fire. */
   fire_time_field?: string;
   tags?: Record<string, string>;
+}
+
+export interface SignalChoice {
+  signal: string;
+  /** Whether the signal agrees or refuses; absent for any other. */
+  meaning?: "yes" | "no";
+  /**
+   * Fields of the payload that say the same as the signal, with their values. A payload that contradicts them is
+   * refused.
+   */
+  sets?: Record<string, unknown>;
 }
 
 export interface SignalResult {
@@ -1417,6 +1481,11 @@ export interface SuspendTaskBody {
   all?: boolean;
   /** Number of signals that end the wait; absent for 1. */
   needed?: number;
+  /**
+   * Number of different people who have to approve, or one rejects: takes the signals approve and reject in place
+   * of signals, all, needed and decisive.
+   */
+  approvers?: number;
   /** Names of which one signal ends the wait at once. */
   decisive?: string[];
   timeout?: string;
@@ -1559,6 +1628,10 @@ export interface Wait {
   escalated?: boolean;
   /** Names of the signals that count; absent if all do. */
   signals?: string[];
+  /** The answers that people can give, in the order of the signals. */
+  choices?: SignalChoice[];
+  /** Names among the signals of which one ends the wait at once. */
+  decisive?: string[];
   /** One signal of each name is required. */
   all?: boolean;
   /** Only one signal of each source counts. */
@@ -1606,6 +1679,15 @@ export interface ListRunsInput {
     flow?: string;
     /** State; may be given several times. */
     state?: string[];
+    /**
+     * Words: a state, a time, tag.key:VALUE, error:TEXT, run:ID, flow:NAME, or any value of a tag or word of an
+     * error. A word that means nothing is an error.
+     */
+    search?: string;
+    /** Moment from which search counts times, with a time zone: 2026-11-28T15:04:05+01:00[Europe/Berlin]. */
+    search_at?: string;
+    /** A run by name, flow/run; may be given several times, up to 500. */
+    run?: string[];
     /** Part of the id of the run or of the name of its flow. */
     text?: string;
     /** Key of the run. */
@@ -1634,6 +1716,16 @@ export interface ListRunsInput {
 }
 
 export type ListRunsOutput = Page<Run>;
+
+/** complete-search: Complete the last word of the search of list-runs */
+export interface CompleteSearchInput {
+  query?: {
+    /** The word that is being typed, such as customer.id:b. */
+    word?: string;
+  };
+}
+
+export type CompleteSearchOutput = Page<string>;
 
 /** start-run: Start a run of a published flow; the same id and input again is the same run */
 export interface StartRunInput {
@@ -1747,6 +1839,10 @@ export interface GetRunLayoutInput {
   query?: {
     /** With the states of the nodes. */
     states?: boolean;
+    /** Graphs of more nodes are drawn folded: more than 12 nodes that are alike become one; 0 draws every node. */
+    fold?: number;
+    /** Width in pixels at which a drawing continues in another row; 0 draws one row. */
+    wrap?: number;
   };
 }
 
@@ -1760,11 +1856,11 @@ export interface CompareRunsInput {
     /** Id of the run, percent-encoded. */
     run: string;
   };
-  query: {
+  query?: {
     /** Flow of the other run; the same one if it is absent. */
     other_flow?: string;
-    /** Id of the other run. */
-    other_run: string;
+    /** Id of the other run; the latest one of the flow that succeeded, other than this one, if it is absent. */
+    other_run?: string;
   };
 }
 
@@ -2217,6 +2313,12 @@ export interface GetFlowLayoutInput {
     /** Name of the flow. */
     flow: string;
   };
+  query?: {
+    /** Graphs of more nodes are drawn folded: more than 12 nodes that are alike become one; 0 draws every node. */
+    fold?: number;
+    /** Width in pixels at which a drawing continues in another row; 0 draws one row. */
+    wrap?: number;
+  };
 }
 
 export type GetFlowLayoutOutput = Layout;
@@ -2230,6 +2332,15 @@ export interface GetFlowStatisticsInput {
   query?: {
     /** Most runs that are read, the newest first. */
     runs?: number;
+    /**
+     * Words that select the runs, as in list-runs: a time such as yesterday, 2h or 2026-11-20..2026-11-25, states,
+     * tags.
+     */
+    search?: string;
+    /** Moment and time zone of the times in search. */
+    search_at?: string;
+    /** Order of the nodes: as the flow has them, the most failures first, or the slowest first. */
+    sort?: "flow" | "failures" | "median" | "p95";
   };
 }
 
@@ -2835,7 +2946,7 @@ export interface PreviewBulkJobInput {
 
 export type PreviewBulkJobOutput = BulkPreview;
 
-/** start-bulk-job: Act on all runs that a query selects */
+/** start-bulk-job: Act on all runs that a query selects; purge needs the right administer, signal the right approve */
 export interface StartBulkJobInput {
   body: BulkInputBody;
 }
@@ -2859,6 +2970,15 @@ export interface CountRunsInput {
     flow?: string;
     /** State; may be given several times. */
     state?: string[];
+    /**
+     * Words: a state, a time, tag.key:VALUE, error:TEXT, run:ID, flow:NAME, or any value of a tag or word of an
+     * error. A word that means nothing is an error.
+     */
+    search?: string;
+    /** Moment from which search counts times, with a time zone: 2026-11-28T15:04:05+01:00[Europe/Berlin]. */
+    search_at?: string;
+    /** A run by name, flow/run; may be given several times, up to 500. */
+    run?: string[];
     /** Part of the id of the run or of the name of its flow. */
     text?: string;
     /** Key of the run. */
@@ -3054,6 +3174,10 @@ export interface Operations {
   "list-runs": {
     method: "GET"; path: readonly ["runs"];
     right: "view"; effect: "reads"; input: ListRunsInput; output: ListRunsOutput;
+  };
+  "complete-search": {
+    method: "GET"; path: readonly ["search-words"];
+    right: "view"; effect: "reads"; input: CompleteSearchInput; output: CompleteSearchOutput;
   };
   "start-run": {
     method: "POST"; path: readonly ["flows", string, "runs"];
@@ -3424,7 +3548,7 @@ export interface Operations {
   };
   "start-bulk-job": {
     method: "POST"; path: readonly ["bulk"];
-    right: "administer"; effect: "destroys"; input: StartBulkJobInput; output: StartBulkJobOutput;
+    right: "operate"; effect: "destroys"; input: StartBulkJobInput; output: StartBulkJobOutput;
   };
   "stop-bulk-job": {
     method: "POST"; path: readonly ["bulk", string, "stop"];

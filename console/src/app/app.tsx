@@ -1,11 +1,13 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { ApiError, get, root } from "../api/client";
+import { ApiError, get, root, token } from "../api/client";
 import { expectHeartbeat } from "../api/stream";
-import type { Page, ServerInfo, Wait } from "../api/types";
+import { isMine } from "../lib/ask";
+import type { Inspection, Page, ServerInfo, Wait } from "../api/types";
 import { AuditPage } from "../pages/audit/page";
 import { BudgetsPage } from "../pages/budgets/page";
 import { BulkPage } from "../pages/bulk/page";
 import { FlowsPage } from "../pages/flows/page";
+import { HealthPage } from "../pages/health/page";
 import { InboxPage } from "../pages/inbox/page";
 import { KeepersPage } from "../pages/keepers/page";
 import { LanesPage } from "../pages/lanes/page";
@@ -18,6 +20,7 @@ import { StartPage } from "../pages/start/page";
 import { WorkersPage } from "../pages/workers/page";
 import { goDuration } from "../lib/time";
 import { Empty, Fault, Loading } from "../ui/basic";
+import { usePolled } from "../ui/polled";
 import { live, useFeed } from "./live";
 import { useLoad } from "./load";
 import { href, Link, replace, usePlace } from "./router";
@@ -36,18 +39,18 @@ export function App() {
 }
 
 const signInText = (e: ApiError) =>
-  e.status === 401 ? "The token is not valid, or not any more." : "This server asks who you are.";
+  e.status === 401 && token.get() ? "The token is not valid, or not any more." : "This server asks who you are.";
 
-interface Message { id: number; text: string; bad: boolean }
+interface Message { id: number; text: string; bad: boolean; link?: { to: string; text: string } | undefined }
 
 // Console is the console of a principal.
 function Console({ server }: { server: ServerInfo }) {
   const [messages, setMessages] = useState<Message[]>([]);
   const next = useRef(0);
-  const say = useCallback((text: string, bad = false) => {
+  const say = useCallback((text: string, bad = false, link?: Message["link"]) => {
     const id = next.current++;
-    setMessages((m) => [...m.slice(-2), { id, text, bad }]);
-    window.setTimeout(() => setMessages((m) => m.filter((one) => one.id !== id)), 6000);
+    setMessages((m) => [...m.slice(-2), { id, text, bad, link }]);
+    window.setTimeout(() => setMessages((m) => m.filter((one) => one.id !== id)), link ? 12_000 : 6000);
   }, []);
   const waits = useLoad<Page<Wait>>((signal) => get(["waits"], { limit: 100 }, signal), []);
   useFeed((events) => {
@@ -57,16 +60,18 @@ function Console({ server }: { server: ServerInfo }) {
     expectHeartbeat(goDuration(server.heartbeat));
     return live.start();
   }, [server.heartbeat]);
-  const pending = waits.data?.items.length ?? 0;
+  const health = useLoad<Inspection>((signal) => get(["inspection"], {}, signal), []);
+  usePolled(health.reload, 10_000);
+  const pending = waits.data?.items.filter((w) => isMine(w, server.principal)).length ?? 0;
   const session = useMemo<Session>(() => {
     const may = mayOf(server);
-    return { server, may, reads: may("payloads:read"), say, pending };
-  }, [server, say, pending]);
+    return { server, may, reads: may("payloads:read"), say, pending, health };
+  }, [server, say, pending, health.data, health.error]);
   return (
     <SessionContext.Provider value={session}>
       <Routes />
       <div class="toasts" role="status" aria-live="polite">
-        {messages.map((m) => <div key={m.id} class={`toast${m.bad ? " bad" : ""}`}>{m.text}</div>)}
+        {messages.map((m) => <div key={m.id} class={`toast${m.bad ? " bad" : ""}`}>{m.text}{m.link && <>{" "}<Link to={m.link.to}>{m.link.text}</Link></>}</div>)}
       </div>
     </SessionContext.Provider>
   );
@@ -77,7 +82,7 @@ function Routes() {
   const [section = "", a, b] = path;
   const named = a !== undefined && b !== undefined ? `${b} · ${a}` : a;
   useEffect(() => {
-    const name = titles[section] ?? "Runs";
+    const name = section ? titles[section] ?? "Not found" : "Runs";
     document.title = [named, name, "FlowFabric"].filter(Boolean).join(" · ");
   }, [section, named]);
   useEffect(() => {
@@ -92,7 +97,7 @@ function Routes() {
 }
 
 const titles: Record<string, string> = {
-  runs: "Runs", inbox: "Inbox", flows: "Flows", schedules: "Schedules", lanes: "Lanes", limits: "Limits",
+  health: "Health", runs: "Runs", inbox: "Inbox", flows: "Flows", schedules: "Schedules", lanes: "Lanes", limits: "Limits",
   budgets: "Budgets", workers: "Workers", keepers: "Keepers", bulk: "Bulk jobs", audit: "Audit", settings: "Settings",
 };
 
@@ -101,6 +106,8 @@ function PageOf({ path }: { path: string[] }) {
   switch (section) {
     case "":
       return null;
+    case "health":
+      return <HealthPage />;
     case "runs":
       return a && b ? <RunPage key={`${a}/${b}`} flow={a} run={b} /> : <RunsPage />;
     case "inbox":

@@ -13,7 +13,7 @@ export interface Prefs {
 }
 
 const key = "flowfabric.prefs";
-const initial: Prefs = { theme: "system", zone: "utc", density: "dense", rail: false, keys: true, views: [] };
+const initial: Prefs = { theme: "system", zone: "local", density: "dense", rail: false, keys: true, views: [] };
 const changed = new EventTarget();
 
 function read(): Prefs {

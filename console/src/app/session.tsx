@@ -1,6 +1,7 @@
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
-import type { Right, ServerInfo } from "../api/types";
+import type { Inspection, Right, ServerInfo } from "../api/types";
+import type { Loaded } from "./load";
 
 // Session is who uses the console, and on what.
 export interface Session {
@@ -10,10 +11,16 @@ export interface Session {
   // reads reports whether payloads are shown.
   reads: boolean;
   // say shows a message in the corner, and reads it out.
-  say(text: string, bad?: boolean): void;
+  // A link leads to the outcome.
+  say(text: string, bad?: boolean, link?: { to: string; text: string }): void;
   // pending is how many asks are open.
   pending: number;
+  // health is the inspection of the engine, read again every few seconds; undefined until the first one.
+  health: Loaded<Inspection>;
 }
+
+// faults are the findings that somebody has to see to.
+export const faults = (health: Loaded<Inspection>) => (health.data?.findings ?? []).filter((f) => f.severity !== "info");
 
 export const SessionContext = createContext<Session | null>(null);
 

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { login, token } from "../api/client";
-import { clock } from "../lib/time";
+import { clock, span, zoneName } from "../lib/time";
 import { Dialog } from "../ui/dialog";
 import { Icon, Mark, type IconName } from "../ui/icon";
 import { useNow } from "../ui/time";
@@ -9,13 +9,14 @@ import { allKeys, useKeys } from "./keys";
 import { live, useLive } from "./live";
 import { prefs, setPrefs, usePrefs } from "./prefs";
 import { go, href, Link, runPath } from "./router";
-import { useSession } from "./session";
+import { faults, useSession } from "./session";
 
 interface Entry { name: string; icon: IconName; path: string; key?: string }
 
 const menu: { title?: string; entries: Entry[] }[] = [
   {
     entries: [
+      { name: "Health", icon: "health", path: "health", key: "h" },
       { name: "Runs", icon: "runs", path: "runs", key: "r" }, { name: "Inbox", icon: "inbox", path: "inbox", key: "i" },
       { name: "Flows", icon: "flows", path: "flows", key: "f" },
       { name: "Schedules", icon: "schedules", path: "schedules", key: "s" },
@@ -81,6 +82,9 @@ function focusSearch(): boolean {
   return !!box;
 }
 
+// localName is the name of the browser's zone, beside UTC.
+const localName = () => zoneName("local") === "UTC" ? "Local" : zoneName("local");
+
 const toggleZone = () => setPrefs({ zone: prefs().zone === "utc" ? "local" : "utc" });
 
 function Navigation({ section }: { section: string }) {
@@ -122,28 +126,31 @@ const initials = (name: string) =>
   name.split(/[\s._@-]+/).filter(Boolean).slice(0, 2).map((p) => p[0]!.toUpperCase()).join("");
 
 function Item({ entry, current }: { entry: Entry; current: boolean }) {
-  const { pending } = useSession();
-  const asks = entry.path === "inbox" ? pending : 0;
+  const { pending, health } = useSession();
+  const [n, of] = entry.path === "inbox" ? [pending, "open asks"] : entry.path === "health" ? [faults(health).length, "faults"] : [0, ""];
   return (
     <Link to={href([entry.path])} aria-current={current ? "page" : undefined} title={entry.name}>
       <Icon name={entry.icon} />
       <span class="t">{entry.name}</span>
-      {asks > 0 && <span class="n hot">{asks > 99 ? "99+" : asks}<span class="sr"> open asks</span></span>}
+      {n > 0 && <span class={`n hot${entry.path === "health" ? " bad" : ""}`}>{n > 99 ? "99+" : n}<span class="sr"> {of}</span></span>}
     </Link>
   );
 }
 
 // Tabs is the navigation of a phone.
 function Tabs({ section, onFind }: { section: string; onFind(): void }) {
-  const { pending } = useSession();
+  const { pending, health } = useSession();
+  const bad = faults(health).length;
   const link = (path: string, icon: IconName, name: string) => (
     <Link to={href([path])} aria-current={section === path ? "page" : undefined}>
       <Icon name={icon} size={20} />{name}
+      {path === "health" && bad > 0 && <span class="n bad">{bad}<span class="sr"> faults</span></span>}
       {path === "inbox" && pending > 0 && <span class="n">{pending}<span class="sr"> open asks</span></span>}
     </Link>
   );
   return (
     <nav class="tabbar" aria-label="Sections">
+      {link("health", "health", "Health")}
       {link("inbox", "inbox", "Inbox")}
       {link("runs", "runs", "Runs")}
       <button type="button" onClick={onFind}><Icon name="search" size={20} />Search</button>
@@ -169,8 +176,9 @@ export function Top({ crumbs, children, search = true }: TopProps) {
           <button type="button" class={zone === "utc" ? "on" : ""} aria-pressed={zone === "utc"}
             onClick={() => setPrefs({ zone: "utc" })}>UTC</button>
           <button type="button" class={zone === "local" ? "on" : ""} aria-pressed={zone === "local"}
-            onClick={() => setPrefs({ zone: "local" })}>Local</button>
+            onClick={() => setPrefs({ zone: "local" })}>{localName()}</button>
         </span>
+        <button type="button" class="phone s soft" aria-label={`Times in ${zoneName(zone)}. Change the zone.`} onClick={toggleZone}>{zoneName(zone)}</button>
         {search && (
           <button type="button" class="btn desk" onClick={() => setFind(true)}>
             <Icon name="search" /> Go to <kbd class="kbd">/</kbd>
@@ -187,11 +195,12 @@ export function Top({ crumbs, children, search = true }: TopProps) {
 function LiveState() {
   const state = useLive();
   const { zone } = usePrefs();
-  const now = useNow(state.state === "lost");
+  const now = useNow(state.state === "lost" || state.state === "stalled");
   let text = "Live";
   if (state.state === "connecting" || state.state === "hidden") text = "Connecting";
   if (state.state === "paused") text = state.missed ? `Paused, ${state.missed} missed` : "Paused";
   if (state.state === "failed" || state.state === "ended") text = "Not live";
+  if (state.state === "stalled") text = `The engine has not answered for ${span(now.getTime() - state.since.getTime())}`;
   if (state.state === "lost") {
     const left = Math.max(0, Math.ceil((state.retryAt.getTime() - now.getTime()) / 1000));
     text = `No connection since ${clock(state.since, zone)}, trying again in ${left} s`;

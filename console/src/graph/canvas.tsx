@@ -1,11 +1,10 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { Layout } from "../api/types";
 import { middle } from "../lib/text";
 import type { Hue } from "../ui/state";
 import { nodeHeight, nodeWidth, type View } from "./geometry";
-import type { Drawn, GraphProps } from "./drawn";
+import type { Drawing, Drawn, GraphProps } from "./drawn";
 
-type Props = GraphProps & { view: View; only: "all" | "open" | "critical" };
+type Props = GraphProps & { drawing: Drawing; view: View; only: "all" | "open" | "critical" };
 
 type Colours = Record<Hue | "surface" | "bg" | "line-2" | "ink" | "ink-3" | "accent" | "control-line", string>;
 
@@ -30,7 +29,7 @@ export function CanvasGraph(p: Props) {
   const ref = useRef<HTMLCanvasElement>(null);
   const [size, setSize] = useState({ w: 0, h: 0 });
   const [theme, setTheme] = useState(0);
-  const grid = useMemo(() => gridOf(p.layout), [p.layout.nodes]);
+  const grid = useMemo(() => gridOf(p.drawing), [p.drawing.nodes]);
   useEffect(() => {
     const box = ref.current!.parentElement!;
     const watch = new ResizeObserver(() => setSize({ w: box.clientWidth, h: box.clientHeight }));
@@ -40,7 +39,7 @@ export function CanvasGraph(p: Props) {
     dark.addEventListener("change", again);
     return () => (watch.disconnect(), dark.removeEventListener("change", again));
   }, []);
-  const drawn = useMemo(() => p.layout.nodes.map((_, i) => p.drawn(i)), [p.layout, p.drawn]);
+  const drawn = useMemo(() => p.drawing.nodes.map((_, i) => p.drawn(i)), [p.layout, p.drawn]);
   const palette = useMemo(() => (ref.current ? colours(ref.current.parentElement!) : undefined), [theme, size.w > 0]);
   useLayoutEffect(() => {
     if (ref.current && size.w && palette) draw(ref.current, size, p, drawn, grid, palette);
@@ -49,21 +48,21 @@ export function CanvasGraph(p: Props) {
     const x = (e.offsetX - p.view.x) / p.view.k;
     const y = (e.offsetY - p.view.y) / p.view.k;
     const hit = grid.near(x, y, x, y).find((i) => {
-      const n = p.layout.nodes[i]!;
+      const n = p.drawing.nodes[i]!;
       return x >= n.x && x <= n.x + nodeWidth && y >= n.y && y <= n.y + nodeHeight;
     });
-    if (hit !== undefined) p.onSelect(p.layout.nodes[hit]!.node);
+    if (hit !== undefined) p.onSelect(p.drawing.nodes[hit]!.node);
   };
   return (
     <canvas ref={ref} role="img" onClick={click}
-      aria-label={`${p.label}: ${p.layout.nodes.length} nodes. The tab Table shows the same.`} />
+      aria-label={`${p.label}: ${p.drawing.nodes.length} nodes. The tab Table shows the same.`} />
   );
 }
 
 const cellSize = 512;
 
 // gridOf finds nodes and edges by their places.
-function gridOf(layout: Layout) {
+function gridOf(layout: Drawing) {
   const nodes = new Map<string, number[]>();
   const key = (x: number, y: number) => `${Math.floor(x / cellSize)} ${Math.floor(y / cellSize)}`;
   layout.nodes.forEach((n, i) => {
@@ -102,12 +101,12 @@ function draw(
   g.setTransform(ratio * k, 0, 0, ratio * k, x * ratio, y * ratio);
   const left = -x / k, top = -y / k, right = left + size.w / k, bottom = top + size.h / k;
   edges(g, p, c, left, top, right, bottom);
-  const wide = (right - left) * (bottom - top) > p.layout.nodes.length * cellSize * cellSize;
-  const shown = wide || k < 0.35 ? p.layout.nodes.map((_, i) => i) : grid.near(left, top, right, bottom);
+  const wide = (right - left) * (bottom - top) > p.drawing.nodes.length * cellSize * cellSize;
+  const shown = wide || k < 0.35 ? p.drawing.nodes.map((_, i) => i) : grid.near(left, top, right, bottom);
   const groups = new Map<string, number[]>();
   const details: [number, Drawn][] = [];
   for (const i of shown) {
-    const n = p.layout.nodes[i]!;
+    const n = p.drawing.nodes[i]!;
     if (n.x > right || n.x + nodeWidth < left || n.y > bottom || n.y + nodeHeight < top) continue;
     const d = drawn[i]!;
     if (p.only === "critical" && !p.critical?.nodes.has(i)) continue;
@@ -118,11 +117,11 @@ function draw(
   for (const [hue, list] of groups) {
     g.fillStyle = c[hue as Hue];
     g.beginPath();
-    for (const i of list) g.rect(p.layout.nodes[i]!.x, p.layout.nodes[i]!.y, nodeWidth, nodeHeight);
+    for (const i of list) g.rect(p.drawing.nodes[i]!.x, p.drawing.nodes[i]!.y, nodeWidth, nodeHeight);
     g.fill();
   }
   for (const [i, d] of details) box(g, p, c, i, d, k);
-  const at = p.layout.nodes.find((n) => n.node === p.selected);
+  const at = p.drawing.nodes.find((n) => n.node === p.selected);
   if (at) {
     g.strokeStyle = c.accent;
     g.lineWidth = 2 / Math.min(1, k);
@@ -134,13 +133,13 @@ function draw(
 function edges(g: CanvasRenderingContext2D, p: Props, c: Colours, left: number, top: number, right: number, bottom: number) {
   const far = p.view.k < 0.35;
   for (const critical of [false, true]) {
-    if (far && !critical && p.layout.edges.length > 1500) continue;
+    if (far && !critical && p.drawing.edges.length > 1500) continue;
     g.strokeStyle = critical ? c.ink : c["line-2"];
     g.lineWidth = critical ? 2.25 : 1.25;
     g.beginPath();
-    p.layout.edges.forEach((e, i) => {
+    p.drawing.edges.forEach((e, i) => {
       if (!!p.critical?.edges.has(i) !== critical) return;
-      const q = e.points;
+      const q = e.points ?? [];
       if (Math.max(q[0]!, q[q.length - 2]!) < left || Math.min(q[0]!, q[q.length - 2]!) > right) return;
       const y1 = q[1]!, y2 = q[q.length - 1]!;
       if ((y1 < top && y2 < top) || (y1 > bottom && y2 > bottom)) return;
@@ -152,7 +151,7 @@ function edges(g: CanvasRenderingContext2D, p: Props, c: Colours, left: number, 
 }
 
 function box(g: CanvasRenderingContext2D, p: Props, c: Colours, i: number, d: Drawn, k: number) {
-  const n = p.layout.nodes[i]!;
+  const n = p.drawing.nodes[i]!;
   const colour = c[d.state.hue];
   g.beginPath();
   g.roundRect(n.x, n.y, nodeWidth, nodeHeight, 7);
@@ -171,5 +170,5 @@ function box(g: CanvasRenderingContext2D, p: Props, c: Colours, i: number, d: Dr
   if (k < 0.7) return;
   g.fillStyle = c["ink-3"];
   g.font = "11px sans-serif";
-  g.fillText(middle(d.status || d.state.word.toLowerCase(), 19), n.x + 33, n.y + 36);
+  g.fillText(middle(d.status || d.state.word.toLowerCase(), 17), n.x + 33, n.y + 36);
 }

@@ -13,6 +13,23 @@ export function fit(width: number, height: number, boxWidth: number, boxHeight: 
   return { k, x: Math.max(12, (boxWidth - width * k) / 2), y: Math.max(12, (boxHeight - height * k) / 2) };
 }
 
+// above and below are the height of the buttons over a graph, and of the legend under it.
+const above = 44;
+const below = 28;
+
+// readable returns the view in full size, since smaller text is hard to read: all of the graph if it has room, else the
+// part around a node, or its beginning.
+export function readable(
+  width: number, height: number, boxWidth: number, boxHeight: number, at?: { x: number; y: number },
+): View {
+  const along = (whole: number, box: number, from: number | undefined, size: number) => {
+    if (whole <= box) return (box - whole) / 2;
+    if (from === undefined) return 0;
+    return Math.min(0, Math.max(box - whole, box / 2 - from - size / 2));
+  };
+  return { k: 1, x: along(width, boxWidth, at?.x, nodeWidth), y: above + along(height, boxHeight - above - below, at?.y, nodeHeight) };
+}
+
 // zoom enlarges around a point of the box.
 export function zoom(v: View, by: number, x: number, y: number): View {
   const k = Math.min(maxZoom, Math.max(minZoom, v.k * by));

@@ -1,8 +1,9 @@
-import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Icon } from "../ui/icon";
 import { CanvasGraph } from "./canvas";
 import type { GraphProps } from "./drawn";
-import { fit, type View, zoom } from "./geometry";
+import { folded } from "./folded";
+import { fit, readable, type View, zoom } from "./geometry";
 import { MiniMap } from "./minimap";
 import { SvgGraph } from "./svg";
 
@@ -10,31 +11,36 @@ import { SvgGraph } from "./svg";
 const svgMost = 300;
 
 // Graph draws a graph that can be moved and enlarged. It is laid out once; only states change.
-export function Graph(props: GraphProps) {
-  const { layout } = props;
+export function Graph(given: GraphProps) {
+  const { ofRun } = given;
+  const props = folded(given);
+  const { drawing, focus } = props;
   const box = useRef<HTMLDivElement>(null);
   const [view, setView] = useState<View>({ x: 0, y: 0, k: 1 });
   const [size, setSize] = useState({ w: 0, h: 0 });
   const [only, setOnly] = useState<"all" | "open" | "critical">("all");
-  const large = layout.nodes.length > svgMost;
+  const large = drawing.nodes.length > svgMost;
   const latest = useRef(view);
   latest.current = view;
-  const fitAll = useCallback(() => {
-    const b = box.current;
-    if (b) setView(fit(layout.width, layout.height, b.clientWidth, b.clientHeight, large ? undefined : 0.35));
-  }, [layout.nodes, large]);
+  const fitAll = () => {
+    const b = box.current!;
+    setView(fit(drawing.width, drawing.height, b.clientWidth, b.clientHeight));
+  };
   const moved = useRef(false);
+  const show = useRef(() => {});
+  show.current = () => {
+    const b = box.current!;
+    setSize({ w: b.clientWidth, h: b.clientHeight });
+    if (moved.current) return;
+    setView(readable(drawing.width, drawing.height, b.clientWidth, b.clientHeight, focus === undefined ? undefined : drawing.nodes[focus]));
+  };
   useLayoutEffect(() => {
     moved.current = false;
-    const resize = () => {
-      setSize({ w: box.current!.clientWidth, h: box.current!.clientHeight });
-      if (!moved.current) fitAll();
-    };
-    resize();
-    const watch = new ResizeObserver(resize);
+    show.current();
+    const watch = new ResizeObserver(() => show.current());
     watch.observe(box.current!);
     return () => watch.disconnect();
-  }, [fitAll]);
+  }, [drawing.nodes]);
   const change = (v: View) => {
     moved.current = true;
     setView(v);
@@ -48,21 +54,21 @@ export function Graph(props: GraphProps) {
     <div class="canvas" ref={box} data-graph={large ? "canvas" : "svg"}>
       {large ? <CanvasGraph {...props} view={view} only={only} /> : <SvgGraph {...props} view={view} only={only} />}
       <div class="tools">
-        <span class="seg" role="group" aria-label="What the graph shows">
+        {ofRun && <span class="seg" role="group" aria-label="What the graph shows">
           {(["all", "open", "critical"] as const).map((key) => (
             <button key={key} type="button" class={only === key ? "on" : ""} aria-pressed={only === key}
               onClick={() => setOnly(key)}>{{ all: "All", open: "Open", critical: "Critical path" }[key]}</button>
           ))}
-        </span>
+        </span>}
         <span class="seg desk" role="group" aria-label="Zoom">
           <button type="button" aria-label="Smaller" onClick={() => by(1 / 1.25)}>−</button>
           <button type="button" onClick={() => by(1 / view.k)} aria-label="Full size">{Math.round(view.k * 100)} %</button>
           <button type="button" aria-label="Larger" onClick={() => by(1.25)}>+</button>
         </span>
-        <button type="button" class="btn icon" aria-label="Fit the graph" onClick={() => ((moved.current = false), fitAll())}><Icon name="fit" /></button>
+        <button type="button" class="btn icon" aria-label="Fit the graph" onClick={() => ((moved.current = true), fitAll())}><Icon name="fit" /></button>
       </div>
-      {large && size.w > 0 && <MiniMap layout={layout} drawn={props.drawn} view={view} box={size} onMove={change} />}
-      {props.legend && (
+      {size.w > 0 && (drawing.width * view.k > size.w || drawing.height * view.k > size.h) && <MiniMap layout={drawing} drawn={props.drawn} view={view} box={size} onMove={change} />}
+      {ofRun && (
         <div class="legend desk" aria-hidden="true">
           <span><i class="k-crit" />critical path</span>
           <span><i class="k-skip" />skipped</span>

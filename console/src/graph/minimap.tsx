@@ -1,13 +1,12 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
-import type { Layout } from "../api/types";
 import { colours } from "./canvas";
-import type { Drawn } from "./drawn";
+import type { Drawing, Drawn } from "./drawn";
 import { nodeHeight, nodeWidth, type View } from "./geometry";
 
-const most = { w: 200, h: 130 };
+const most = { w: 160, h: 110 };
 
 interface Props {
-  layout: Layout; drawn: (i: number) => Drawn; view: View; box: { w: number; h: number }; onMove(v: View): void;
+  layout: Drawing; drawn: (i: number) => Drawn; view: View; box: { w: number; h: number }; onMove(v: View): void;
 }
 
 // MiniMap shows where in a large graph the view is, and moves it. It is for pointers: keys fit the graph and the table

@@ -1,17 +1,17 @@
 import { memo } from "./memo";
 import { useRef } from "preact/hooks";
-import type { Layout, PlacedEdge, PlacedNode } from "../api/types";
+import type { PlacedEdge, PlacedNode } from "../api/types";
 import { middle } from "../lib/text";
 import { shapes } from "../ui/icon";
 import { nodeHeight, nodeWidth, rounded, type View } from "./geometry";
-import type { Drawn, GraphProps } from "./drawn";
+import type { Drawing, Drawn, GraphProps } from "./drawn";
 
-type Props = GraphProps & { view: View; only: "all" | "open" | "critical" };
+type Props = GraphProps & { drawing: Drawing; view: View; only: "all" | "open" | "critical" };
 
 const open = (d: Drawn) => ["run", "person", "held", "lost"].includes(d.state.hue) || d.state.key === "queued";
 
 // SvgGraph draws a graph with a button for each node: one tab stop, arrows move inside.
-export function SvgGraph({ layout, drawn, selected, onSelect, critical, marked, view, only, label }: Props) {
+export function SvgGraph({ drawing: layout, drawn, selected, onSelect, critical, marked, view, only, label }: Props) {
   const group = useRef<SVGGElement>(null);
   const all = layout.nodes.map((_, i) => drawn(i));
   const dim = (i: number) =>
@@ -45,7 +45,7 @@ export function SvgGraph({ layout, drawn, selected, onSelect, critical, marked, 
   );
 }
 
-function upstreams(layout: Layout, i: number): string {
+function upstreams(layout: Drawing, i: number): string {
   const names = layout.edges.filter((e) => e.to === i).map((e) => layout.nodes[e.from]!.node);
   return names.length ? `, after ${names.slice(0, 4).join(", ")}` : "";
 }
@@ -60,7 +60,7 @@ function edgeKind(e: PlacedEdge, i: number, all: Drawn[], critical: GraphProps["
 }
 
 const Edge = memo(({ edge, kind, dim }: { edge: PlacedEdge; kind: string; dim: boolean }) => {
-  const p = edge.points;
+  const p = edge.points ?? [];
   const x = p[p.length - 2]!;
   const y = p[p.length - 1]!;
   const line = [...p.slice(0, -2), x - 5, y];
@@ -68,7 +68,7 @@ const Edge = memo(({ edge, kind, dim }: { edge: PlacedEdge; kind: string; dim: b
     <g class={`edge ${kind}${dim ? " dim" : ""}`}>
       <path d={rounded(line)} />
       <path class={edge.data ? "head" : "head hollow"} d={`M${x - 7} ${y - 3.5}L${x} ${y}L${x - 7} ${y + 3.5}z`} />
-      {edge.case && <text x={p[0]! + 6} y={p[1]! - 5}>{edge.case}</text>}
+      {edge.case && <text class="case" x={x - 12} y={y - 4} text-anchor="end">{middle(edge.case, 18)}</text>}
     </g>
   );
 });
@@ -80,7 +80,9 @@ interface BoxProps {
 
 const NodeBox = memo(({ node, drawn, selected, marked, dim, tab, after, onSelect, labels, status }: BoxProps) => {
   const { state } = drawn;
-  const nested = ["map", "sub_flow", "loop", "expansion"].includes(node.kind);
+  const nested = !!drawn.count || ["map", "sub_flow", "loop", "expansion"].includes(node.kind);
+  const height = node.height ?? nodeHeight;
+  const middleY = (height - nodeHeight) / 2;
   const press = (e: KeyboardEvent) => {
     if (e.key !== "Enter" && e.key !== " ") return;
     e.preventDefault();
@@ -89,20 +91,23 @@ const NodeBox = memo(({ node, drawn, selected, marked, dim, tab, after, onSelect
   return (
     <g class={`gnode s-${state.key} c-${state.hue}${dim ? " dim" : ""}`} transform={`translate(${node.x} ${node.y})`}
       role="button" tabIndex={tab ? 0 : -1} data-node={node.node} data-state={state.key} aria-pressed={selected}
-      aria-label={`${node.node}, ${state.word.toLowerCase()}${drawn.status ? `, ${drawn.status}` : ""}${after}`}
+      aria-label={`${drawn.title ?? `${node.node}, ${state.word.toLowerCase()}${drawn.status ? `, ${drawn.status}` : ""}`}${after}`}
       onClick={() => onSelect(node.node)} onKeyDown={press}>
-      <title>{node.node}</title>
-      {selected && <rect class="gsel" x="-4" y="-4" width={nodeWidth + 8} height={nodeHeight + 8} rx="10" />}
-      {marked && <rect class="gmark" x="-4" y="-4" width={nodeWidth + 8} height={nodeHeight + 8} rx="10" />}
-      {nested && <rect class="sheet" x="5" y="-5" width={nodeWidth} height={nodeHeight} rx="7" />}
-      <rect class="box" width={nodeWidth} height={nodeHeight} rx="7" />
+      <title>{drawn.title ?? node.node}</title>
+      {selected && <rect class="gsel" x="-4" y="-4" width={nodeWidth + 8} height={height + 8} rx="10" />}
+      {marked && <rect class="gmark" x="-4" y="-4" width={nodeWidth + 8} height={height + 8} rx="10" />}
+      {nested && <rect class="sheet" x="5" y="-5" width={nodeWidth} height={height} rx="7" />}
+      <rect class="box" width={nodeWidth} height={height} rx="7" />
+      <g transform={middleY ? `translate(0 ${middleY})` : undefined}>
       {drawn.share ? <Ring share={drawn.share} /> : (
         <svg x="9" y="15" width="16" height="16" viewBox="0 0 16 16"
           dangerouslySetInnerHTML={{ __html: shapes[state.icon] }} />
       )}
       {labels && <text aria-hidden="true" class="name" x="33" y={status ? 20 : 27}>{middle(node.node, 15)}</text>}
-      {status && <text aria-hidden="true" class="status" x="33" y="36">{middle(drawn.status || state.word.toLowerCase(), 19)}</text>}
+      {status && <text aria-hidden="true" class="status" x="33" y="36">{middle(drawn.status || state.word.toLowerCase(), 17)}</text>}
       {drawn.attempts > 1 && <text class="times" x={nodeWidth - 8} y="20" text-anchor="end">{drawn.attempts}×</text>}
+      </g>
+      {drawn.count && <text class="times strong" x={nodeWidth + 4} y="-9" text-anchor="end">×{drawn.count.toLocaleString("en-US")}</text>}
       {node.join && <text class="times" x="0" y="-4">{node.join}</text>}
     </g>
   );
@@ -124,7 +129,7 @@ function Ring({ share }: { share: { done: number; failed: number } }) {
 }
 
 // neighbour returns the node that an arrow key leads to: along edges, or up and down in a layer.
-function neighbour(layout: Layout, at: number, key: string): number {
+function neighbour(layout: Drawing, at: number, key: string): number {
   const here = layout.nodes[at]!;
   const near = (list: number[]) =>
     list.sort((a, b) => Math.abs(layout.nodes[a]!.y - here.y) - Math.abs(layout.nodes[b]!.y - here.y))[0] ?? -1;

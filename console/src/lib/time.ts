@@ -1,4 +1,4 @@
-// Times are shown in UTC or in the zone of the browser, with the date unless it is today.
+// Times are shown in the zone of the browser or in UTC, with the date unless it is today.
 
 export type Zone = "utc" | "local";
 
@@ -23,6 +23,16 @@ function parts(at: Date, zone: Zone): Parts {
       };
 }
 
+// zoneName returns the short name that a zone has at a time, such as CET.
+export function zoneName(zone: Zone, at = new Date()): string {
+  if (zone === "utc") return "UTC";
+  const parts = new Intl.DateTimeFormat("en-GB", { timeZoneName: "short" }).formatToParts(at);
+  return parts.find((p) => p.type === "timeZoneName")?.value ?? "local";
+}
+
+// fromField returns the time that a field of type datetime-local has in a zone.
+export const fromField = (text: string, zone: Zone) => new Date(zone === "utc" ? `${text}Z` : text);
+
 const months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 // clock returns the time of day, with the date in front of it unless it is that of now.
@@ -38,7 +48,7 @@ export function clock(at: Date, zone: Zone, now = new Date()): string {
 export function full(at: Date, now = new Date()): string {
   const utc = at.toISOString().replace("T", " ").replace("Z", " UTC");
   const l = parts(at, "local");
-  const local = `${l.year}-${pad(l.month + 1)}-${pad(l.day)} ${l.clock} local`;
+  const local = `${l.year}-${pad(l.month + 1)}-${pad(l.day)} ${l.clock} ${zoneName("local", at)}`;
   return `${utc}\n${local}\n${relative(at, now)}`;
 }
 

@@ -38,7 +38,13 @@ export interface Act {
   reason?: boolean; // asks for an optional reason
   confirm?: string; // must be typed
   done: string; // said afterwards, unless run returns another text
+  link?: { to: string; text: string }; // to what was made, beside that; or as run returns it
   run(reason: string): Promise<unknown>;
+}
+
+// Made is what an action has made: its link is beside what is said afterwards.
+export class Made {
+  constructor(readonly link: { to: string; text: string }) {}
 }
 
 interface ConfirmProps { act: Act; onClose(): void; children?: ComponentChildren; wide?: boolean }
@@ -56,7 +62,8 @@ export function Confirm({ act, onClose, children, wide }: ConfirmProps) {
     setError(undefined);
     try {
       const said = await act.run(reason);
-      session.say(typeof said === "string" ? said : act.done);
+      const made = said instanceof Made ? said.link : act.link;
+      session.say(typeof said === "string" ? said : act.done, false, made);
       onClose();
     } catch (e) {
       setError(e as Error);

@@ -32,6 +32,7 @@ export function draftOf(schema: Schema, all = schema, depth = 0): Draft {
   const s = resolve(schema, all);
   if (s.default !== undefined) return fromText(s.default);
   if (s.const !== undefined) return leaf(s.const);
+  if (s.enum) return leaf(s.enum.length === 1 ? s.enum[0]! : ""); // nothing is chosen before a person does
   switch (typeOf(s)) {
     case "object": {
       if (!s.properties || depth > 6) return leaf("{}");
@@ -47,9 +48,9 @@ export function draftOf(schema: Schema, all = schema, depth = 0): Draft {
     case "boolean":
       return leaf("false");
     case "string":
-      return leaf(s.enum?.[0] ?? '""');
+      return leaf('""');
     default:
-      return leaf(s.enum?.[0] ?? (typeOf(s) ? "" : "null"));
+      return leaf(typeOf(s) ? "" : "null");
   }
 }
 
@@ -102,7 +103,7 @@ interface FieldProps {
 export function SchemaField(p: FieldProps) {
   const s = resolve(p.schema, p.all);
   const type = typeOf(s);
-  if (s.enum && s.enum.length <= 4 && p.required) return <Choice {...p} schema={s} />;
+  if (s.enum && s.enum.length <= 4) return <Choice {...p} schema={s} />;
   if (type === "object" && s.properties) return <Group {...p} schema={s} />;
   if (type === "array" && s.items) return <List {...p} schema={s} />;
   if (type === "boolean") return <Switch {...p} schema={s} />;
@@ -138,9 +139,9 @@ function Input({ name, schema: s, draft, required, pointer, errors, onChange, ty
     <div class="field">
       <label for={id}>{label(name, s)}{required ? "" : <span class="muted"> (optional)</span>}</label>
       {s.enum ? (
-        <select {...common} class="input" value={text}
+        <select {...common} class="input" value={s.enum.includes(text) ? text : ""}
           onChange={(e) => onChange(e.currentTarget.value ? leaf(e.currentTarget.value) : undefined)}>
-          {!required && <option value="">–</option>}
+          <option value="" disabled={required}>{required ? "Choose…" : "–"}</option>
           {s.enum.map((v) => <option key={v} value={v}>{shown(v)}</option>)}
         </select>
       ) : long || unknown ? (
@@ -178,12 +179,12 @@ function Switch({ name, schema: s, draft, pointer, errors, onChange }: FieldProp
   );
 }
 
-function Choice({ name, schema: s, draft, pointer, errors, onChange }: FieldProps) {
+function Choice({ name, schema: s, draft, required, pointer, errors, onChange }: FieldProps) {
   const id = useId();
   const text = draft?.kind === "leaf" ? draft.text : "";
   return (
     <fieldset class="field" data-field={pointer}>
-      <legend>{label(name, s)}</legend>
+      <legend>{label(name, s)}{required ? "" : <span class="muted"> (optional)</span>}</legend>
       <div class="choice">
         {s.enum!.map((value) => (
           <label key={value} class={value === text ? "on" : ""}>
@@ -191,6 +192,7 @@ function Choice({ name, schema: s, draft, pointer, errors, onChange }: FieldProp
             {shown(value)}
           </label>
         ))}
+        {!required && draft && <button type="button" class="btn quiet sm" onClick={() => onChange(undefined)}>Clear</button>}
       </div>
       <Hint s={s} id={id} error={errors[pointer]} />
     </fieldset>

@@ -26,6 +26,7 @@ export const shapes = {
   skipped: ring.replace("/>", ' stroke-dasharray="2.2 2.5"/>') + path("M6.500 5.700L8.900 8l-2.400 2.300"),
   expired: path("M4 1.800h8M4 14.200h8M4.800 1.800v2.400L8 8l3.200-3.800V1.800M4.800 14.200v-2.400L8 8l3.200 3.800v2.400"),
   late: path("M8 2a4 4 0 0 0-4 4c0 3.500-1.500 4.500-1.500 5.500h11C13.500 10.500 12 9.500 12 6a4 4 0 0 0-4-4zM6.500 13.800h3"),
+  health: path("M1.500 8.500H4.500L6.500 3.500l3 9 2-4h3"),
   runs: path("M2 4h8M2 8h12M2 12h6M13 3v2M11 11v2"),
   inbox: path("M2 9l2-6h8l2 6v4H2zM2 9h3.500l1 2h3l1-2H14"),
   flows: path("M2 5h3v3H2zM11 2.500h3v3h-3zM11 10.500h3v3h-3zM5 6.500h3V4h3M8 6.500V12h3"),

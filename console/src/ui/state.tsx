@@ -33,7 +33,7 @@ export type StateKey = keyof typeof states;
 const byReason: Record<string, StateKey> = {
   upstreams: "none", join: "none", settling: "queued", child_run: "children", signals: "person", escalated: "late",
   worker: "queued", unserved: "unserved", unregistered: "unserved", capability: "unserved", worker_lost: "unserved",
-  lease_revoked: "queued", lane_paused: "paused", activity_paused: "paused", run_paused: "paused",
+  lease_revoked: "queued", undecodable: "unserved", lane_paused: "paused", activity_paused: "paused", run_paused: "paused",
   operator: "blocked", limit: "blocked", rate_window: "blocked", budget: "blocked", timer: "delayed", delay: "delayed",
   start: "delayed", queue: "queued", retry: "retry", keeper_overdue: "unserved", submission: "queued",
   run_over: "queued", other: "blocked",

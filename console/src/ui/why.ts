@@ -2,11 +2,11 @@
 // name calls and give times in UTC.
 import type { Explanation, Wait } from "../api/types";
 import { join, plural } from "../lib/text";
-import { clock, relative, type Zone } from "../lib/time";
+import { clock, relative, zoneName, type Zone } from "../lib/time";
 
 // sentence returns why a node waits, without the name of the node and without a full stop at its end.
 export function sentence(w: Explanation, zone: Zone, wait?: Wait, now = new Date()): string {
-  const until = w.until ? clock(new Date(w.until), zone, now) : "";
+  const until = w.until ? `${clock(new Date(w.until), zone, now)} ${zoneName(zone, new Date(w.until))}` : "";
   switch (w.reason) {
     case "signals":
     case "escalated": {

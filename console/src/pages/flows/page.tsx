@@ -1,8 +1,8 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { get, remove } from "../../api/client";
+import { ApiError, get, remove } from "../../api/client";
 import type {
-  Flow, FlowDetail, FlowStatistics, Layout, NodeStatistics, Page, PlacedNode, RunCount, Schedule,
+  Flow, FlowDetail, FlowStatistics, Layout, NodeStatistics, Page, PlacedNode, Run, RunCount, Schedule,
 } from "../../api/types";
 import { useFeed } from "../../app/live";
 import { useLoad } from "../../app/load";
@@ -15,28 +15,33 @@ import { Card, Empty, Fault, JsonText, Loading } from "../../ui/basic";
 import { Confirm } from "../../ui/dialog";
 import type { Drawn } from "../../graph/drawn";
 import { Graph } from "../../graph/graph";
+import { foldBeyond, wrapAt } from "../run/data";
 import { Icon } from "../../ui/icon";
 import { StateLabel, stateOfRun, states } from "../../ui/state";
 import { Time } from "../../ui/time";
+import { searchAt } from "../runs/filters";
 
 export const FlowsPage = ({ name }: { name: string | undefined }) => name ? <FlowPage key={name} name={name} /> : <FlowList />;
 
-interface Tally { open: number; ok: number; bad: number }
+// Tally has the open runs of a flow and its ends by state. A run that was run again has ended more than once.
+interface Tally { open: number; ok: number; bad: number; ends: Map<string, number> }
 
 function useTallies(): Map<string, Tally> {
   const from = new Date((Math.floor(Date.now() / 3_600_000) - 24) * 3_600_000).toISOString();
   const counts = useLoad<RunCount[]>(async (s) => {
     const open = await get(["counts"], { by: ["flow", "state"], state: ["running"] }, s);
     const ends = await get(["counts"], { by: ["flow", "state"], finished_from: from }, s);
-    return [...open.items, ...ends.items.filter((c) => c.state !== "running")];
+    return [...open.items, ...ends.items];
   }, []);
   useFeed(() => counts.reload());
   const out = new Map<string, Tally>();
   for (const c of counts.data ?? []) {
-    const t = out.get(c.flow!) ?? { open: 0, ok: 0, bad: 0 };
-    if (c.state === "running") t.open += c.runs;
-    else if (c.state === "succeeded") t.ok += c.runs;
-    else t.bad += c.runs;
+    const t = out.get(c.flow!) ?? { open: 0, ok: 0, bad: 0, ends: new Map() };
+    const ends = c.ends ?? 0;
+    if (ends) t.ends.set(c.state!, (t.ends.get(c.state!) ?? 0) + ends);
+    t.open += c.runs ?? 0;
+    if (c.state === "succeeded") t.ok += ends;
+    else t.bad += ends;
     out.set(c.flow!, t);
   }
   return out;
@@ -58,7 +63,7 @@ function FlowList() {
           <Empty title="No flow is published yet."><p>A program publishes its flows with <code>client.Publish</code>. Then they can be started here.</p></Empty>
         )}
         {flows.data && flows.data.items.length > 0 && (
-          <Card title={plural(flows.data.items.length, "flow")} note="runs of the last 24 hours">
+          <Card title={plural(flows.data.items.length, "flow")} note="success: of the ends of the last 24 hours">
             <table>
               <thead><tr><th class="w-run">Flow</th><th class="c2">What it does</th><th class="num w-took">Nodes</th><th class="num w-took c3">Open</th><th class="num w-took">Success</th><th class="num w-time c3">Published</th><th class="w-act"><span class="sr">Actions</span></th></tr></thead>
               <tbody>
@@ -85,7 +90,8 @@ function FlowList() {
 function FlowPage({ name }: { name: string }) {
   const session = useSession();
   const flow = useLoad<FlowDetail>((s) => get(["flows", name], {}, s), [name]);
-  const layout = useLoad<Layout>((s) => get(["flows", name, "layout"], {}, s), [name]);
+  const [wrap] = useState(() => wrapAt(372));
+  const layout = useLoad<Layout>((s) => get(["flows", name, "layout"], { fold: foldBeyond, wrap }, s), [name]);
   const schedules = useLoad<Page<Schedule>>((s) => get(["schedules"], {}, s), []);
   const statistics = useLoad<FlowStatistics>((s) => get(["flows", name, "statistics"], { runs: lookedAt }, s), [name]);
   const stats = new Map(statistics.data?.nodes.map((n) => [n.node, n]));
@@ -93,6 +99,7 @@ function FlowPage({ name }: { name: string }) {
   const [withdraw, setWithdraw] = useState(false);
   const tally = useTallies().get(name);
   const f = flow.data;
+  const unpublished = flow.error instanceof ApiError && flow.error.code === "flow_not_published";
   const mine = schedules.data?.items.filter((s) => s.flow === name) ?? [];
   const chosen = layout.data?.nodes.find((n) => n.node === node);
   return (
@@ -101,13 +108,13 @@ function FlowPage({ name }: { name: string }) {
         {session.may("administer") && f && <button type="button" class="btn danger desk" onClick={() => setWithdraw(true)}>Withdraw…</button>}
         {session.may("operate") && f?.codec === "json" && <Link class="btn primary" to={href(["flows", name, "start"])}>Start a run</Link>}
       </Top>
-      {flow.error && <Fault error={flow.error} retry={flow.reload} />}
+      {flow.error && (unpublished ? <Unpublished name={name} /> : <Fault error={flow.error} retry={flow.reload} />)}
       {!f && !flow.error && <Loading />}
       {f && (
         <div class="split open">
           <div class="work">
-            {layout.error && <Fault error={layout.error} retry={layout.reload} />}
-            {layout.data && <Graph layout={layout.data} label={`Graph of ${name}`} selected={node} onSelect={setNode}
+            {layout.error && !unpublished && <Fault error={layout.error} retry={layout.reload} />}
+            {layout.data && <Graph layout={layout.data} label={`Graph of ${name}`} selected={node} onSelect={setNode} onFold={setNode}
               drawn={(i) => drawnOf(layout.data!.nodes[i]!, stats.get(layout.data!.nodes[i]!.node))} />}
           </div>
           <aside class="panel" aria-label="About the flow">
@@ -122,12 +129,12 @@ function FlowPage({ name }: { name: string }) {
             <section>
               <dl class="kv">
                 <dt>Nodes</dt><dd>{f.nodes}</dd><dt>Input</dt><dd class="mono">{f.input_type}</dd><dt>Result</dt><dd class="mono">{f.result_type}</dd>
-                <dt>Last 24 h</dt><dd>{tally ? `${tally.open} open, ${tally.ok} succeeded, ${tally.bad} not` : "no runs"}</dd>
+                <dt>Open runs</dt><dd>{tally?.open ?? 0}</dd><dt>Ends in 24 h</dt><dd title="A run that was run again has ended more than once">{[...(tally?.ends ?? [])].map(([state, n]) => `${n} ${state}`).join(", ") || "none"}</dd>
               </dl>
               <Link class="link s" to={href(["runs"], { flow: name })}>Show its runs</Link>
             </section>
             <Versions flow={f} statistics={statistics.data} error={statistics.error} />
-            <Slowest nodes={statistics.data?.nodes ?? []} onSelect={setNode} />
+            <Slowest flow={name} onSelect={setNode} />
             <section>
               <h3>Schedules</h3>
               {mine.length === 0 && <p class="s muted">None</p>}
@@ -143,6 +150,24 @@ function FlowPage({ name }: { name: string }) {
         run: async () => (await remove(["flows", name]), go(href(["flows"]))),
       }} />}
     </>
+  );
+}
+
+// Unpublished says what a name is that no published flow has: most often a flow that only runs inside others.
+function Unpublished({ name }: { name: string }) {
+  const runs = useLoad<Page<Run>>((s) => get(["runs"], { flow: name, children: true, limit: 1 }, s), [name]);
+  if (!runs.data && !runs.error) return <Loading />;
+  const run = runs.data?.items[0];
+  return (
+    <Empty title={run ? `${name} has runs, but it is not published.` : `There is no flow ${name}.`}>
+      {run ? (
+        <p>It may be a sub-flow, which other flows run as one of their nodes, or a flow that was withdrawn. Only published flows have a page and can be started here.</p>
+      ) : <p>No flow of this name is published, and no run of it is kept.</p>}
+      <div class="row wrap">
+        {run && <Link class="btn" to={href(runPath(run.flow, run.run), { tab: "graph" })}>Show the graph of its latest run</Link>}
+        <Link class="btn" to={href(["flows"])}>All flows</Link>
+      </div>
+    </Empty>
   );
 }
 
@@ -175,15 +200,16 @@ interface VersionsProps { flow: FlowDetail; statistics: FlowStatistics | undefin
 // Versions lists the published versions and those that the last runs have, so it is plain when an old one is free of
 // runs.
 function Versions({ flow: f, statistics: s, error }: VersionsProps) {
-  const [open, setOpen] = useState<string>();
+  const [open, setOpen] = useState<string | undefined>(() => new URLSearchParams(location.search).get("version") ?? undefined);
   const runs = new Map(s?.versions.map((v) => [v.hash.slice(0, 10), v]));
   const known = new Set(f.history.map((v) => v.hash.slice(0, 10)));
   const others = s?.versions.filter((v) => !known.has(v.hash.slice(0, 10))) ?? [];
   const most = Math.max(1, ...(s?.versions.map((v) => v.runs) ?? []));
+  const asked = new URLSearchParams(location.search).get("version");
   const row = (hash: string, note: ComponentChildren) => {
     const v = runs.get(hash);
     return (
-      <li key={hash} data-version={hash}>
+      <li key={hash} data-version={hash} aria-current={hash === asked ? "true" : undefined}>
         <code>{hash}</code>
         <span class="meter wide" aria-hidden="true"><i class="g-accent" style={{ width: `${((v?.runs ?? 0) / most) * 100}%` }} /></span>
         {v ? (
@@ -217,19 +243,36 @@ function Versions({ flow: f, statistics: s, error }: VersionsProps) {
   );
 }
 
-// Slowest lists the nodes that take longest and those that fail.
-function Slowest({ nodes, onSelect }: { nodes: NodeStatistics[]; onSelect(node: string): void }) {
-  const list = [...nodes].filter((n) => n.ended).sort((a, b) =>
-    (b.failed ?? 0) - (a.failed ?? 0) || goDuration(b.median) - goDuration(a.median)).slice(0, 6);
-  if (list.length === 0) return null;
+const statisticTimes = [["", "the last runs"], ["1h", "the last hour"], ["24h", "the last 24 hours"], ["yesterday", "yesterday"], ["7d", "the last 7 days"]] as const;
+
+// Slowest lists the nodes that fail most or take longest, in the newest runs of a time.
+function Slowest({ flow, onSelect }: { flow: string; onSelect(node: string): void }) {
+  const [time, setTime] = useState("");
+  const [sort, setSort] = useState<"failures" | "median" | "p95">("failures");
+  const loaded = useLoad<FlowStatistics>((s) => get(["flows", flow, "statistics"],
+    { runs: time ? 200 : lookedAt, sort, ...(time && { search: time, search_at: searchAt() }) }, s), [flow, time, sort]);
+  const list = (loaded.data?.nodes ?? []).filter((n) => n.ended).slice(0, 6);
   return (
-    <section>
+    <section aria-label="Failing and slow nodes">
       <h3>Failing and slow nodes</h3>
+      <div class="row wrap">
+        <label class="chip"><span class="sr">Time of the runs</span>
+          <select name="statistics-time" value={time} onChange={(e) => setTime(e.currentTarget.value)}>
+            {statisticTimes.map(([key, text]) => <option key={key} value={key}>{text}</option>)}
+          </select></label>
+        <label class="chip"><span class="sr">Order</span>
+          <select name="statistics-sort" value={sort} onChange={(e) => setSort(e.currentTarget.value as typeof sort)}>
+            <option value="failures">most failures</option><option value="median">slowest by median</option>
+            <option value="p95">slowest by 95 %</option>
+          </select></label>
+      </div>
+      {loaded.error && <p class="fault s">{loaded.error.message}</p>}
+      {loaded.data && list.length === 0 && <p class="s muted">No node ended in these runs.</p>}
       <table class="plain">
-        <thead><tr><th>Node</th><th class="num">Median</th><th class="num">Failed</th></tr></thead>
+        <thead><tr><th>Node</th><th class="num">Median</th><th class="num">95 %</th><th class="num">Failed</th></tr></thead>
         <tbody>{list.map((n) => (
           <tr key={n.node} data-statistics={n.node}><td><button type="button" class="bare mono" onClick={() => onSelect(n.node)}>{n.node}</button></td>
-            <td class="num">{n.median ? span(goDuration(n.median)) : "–"}</td><td class={`num ${n.failed ? "c-bad" : ""}`}>{percent(n.failed ?? 0, n.ended)}</td></tr>
+            <td class="num">{n.median ? span(goDuration(n.median)) : "–"}</td><td class="num">{n.p95 ? span(goDuration(n.p95)) : "–"}</td><td class={`num ${n.failed ? "c-bad" : ""}`}>{percent(n.failed ?? 0, n.ended)}</td></tr>
         ))}</tbody>
       </table>
     </section>

@@ -1,5 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
-import { ApiError, get, post } from "../../api/client";
+import { get } from "../../api/client";
 import type { FlowDetail, Flow, Page, RunDetail, Value, Wait } from "../../api/types";
 import { useKeys } from "../../app/keys";
 import { useFeed } from "../../app/live";
@@ -7,16 +7,16 @@ import { useLoad } from "../../app/load";
 import { href, Link, runPath, setQuery, useQuery } from "../../app/router";
 import { useSession } from "../../app/session";
 import { Top } from "../../app/shell";
-import { plural } from "../../lib/text";
+import { exact, plural } from "../../lib/text";
 import { Card, Empty, Fault, Loading } from "../../ui/basic";
 import { ValueCard } from "../../ui/fields";
 import { schemaOf } from "../../lib/schema";
-import { draftOf, isJson, toText, useSchemaEditor } from "../../ui/form";
 import { Icon } from "../../ui/icon";
 import { StateLabel, states } from "../../ui/state";
 import { Ago, Time, Took, useNow } from "../../ui/time";
-import { askKey } from "../../lib/ask";
+import { askKey, isMine } from "../../lib/ask";
 import { Answers } from "../run/panel";
+import { AnswerForm, asks } from "./answer";
 import { AnsweredPage, answeredPage, seesAnswered } from "./answered";
 import { PathToAsk, ThenRuns, useAskPath } from "./path";
 
@@ -38,7 +38,9 @@ function OpenAsks() {
   const flows = useLoad<Page<Flow> | undefined>((s) => session.reads ? get(["flows"], {}, s) : Promise.resolve(undefined), []);
   // published reports whether a flow is in the catalogue; undefined until that is known.
   const published = (w: Wait) => flows.data?.items.some((f) => f.name === w.flow) ?? (session.reads && !flows.error ? undefined : false);
-  const all = loaded.data?.items ?? [];
+  const mine = query.get("of") === "mine";
+  const everything = loaded.data?.items ?? [];
+  const all = mine ? everything.filter((w) => isMine(w, session.server.principal)) : everything;
   const list = all.filter((w) =>
     [titleOf(w), w.question, w.flow, w.run, ...(w.audience ?? [])].join(" ").toLowerCase().includes(text.toLowerCase()));
   const groups = grouped(list);
@@ -75,11 +77,17 @@ function OpenAsks() {
               <input data-search type="search" name="q" aria-label="Search what waits" placeholder="Search what waits" value={text}
                 onInput={(e) => setText(e.currentTarget.value)} />
             </div>
+            {session.server.principal.login !== "none" && (
+              <span class="seg" role="group" aria-label="Which asks">
+                <button type="button" aria-pressed={!mine} class={mine ? "" : "on"} onClick={() => setQuery({ of: undefined })}>All</button>
+                <button type="button" aria-pressed={mine} class={mine ? "on" : ""} onClick={() => setQuery({ of: "mine" })}>Mine</button>
+              </span>
+            )}
           </div>
           {loaded.error && !loaded.data && <Fault error={loaded.error} retry={loaded.reload} />}
           {!loaded.data && !loaded.error && <Loading />}
           {loaded.data && list.length === 0 && (
-            <Empty title={text ? "Nothing matches." : "Nothing waits for anybody."}>
+            <Empty title={text ? "Nothing matches." : mine ? "Nothing waits for you." : "Nothing waits for anybody."}>
               <p>Flows ask here when they need an answer: an approval, a choice, a signal from outside.</p>
             </Empty>
           )}
@@ -101,7 +109,6 @@ function OpenAsks() {
 }
 
 const titleOf = (w: Wait) => w.title || w.question || (asks(w) ? `Answer ${w.node}` : `Signal for ${w.node}`);
-const asks = (w: Wait) => !!(w.title || w.question || w.audience?.length);
 
 function grouped(list: Wait[]): [string, Wait[]][] {
   const due = (w: Wait) => (w.timeout_at ? Date.parse(w.timeout_at) : Infinity);
@@ -138,8 +145,14 @@ const timeoutWord = (w: Wait) => w.on_timeout === "escalate" ? "escalates then" 
 interface AskProps { wait: Wait; open: boolean; published: boolean | undefined; mayAnswer: boolean; onDone(): void; onSkip(): void }
 
 // Ask is the question with the form of its answer.
-function Ask({ wait, open, published, mayAnswer, onDone, onSkip }: AskProps) {
+function Ask({ wait: listed, open, published, mayAnswer, onDone, onSkip }: AskProps) {
   const session = useSession();
+  // The list has open waits only: this one is read for itself, so that it is right once it has ended.
+  const latest = useLoad<Wait | undefined>(
+    (s) => get([...runPath(listed.flow, listed.run), "waits"], { closed: true }, s).then((p) => p.items.find((w) => w.id === listed.id)),
+    [listed.flow, listed.run, listed.id]);
+  useFeed((events) => void (events.some((e) => e.run === listed.run || e.kind === "caught_up") && latest.reload()));
+  const wait = latest.data ?? listed;
   const [done, setDone] = useState<string>();
   const run = useLoad<RunDetail>((s) => get(runPath(wait.flow, wait.run), { values: session.reads }, s), [wait.flow, wait.run]);
   const path = useAskPath(wait, run.data);
@@ -153,20 +166,22 @@ function Ask({ wait, open, published, mayAnswer, onDone, onSkip }: AskProps) {
         <button type="button" class="btn quiet mobile" onClick={() => setQuery({ ask: undefined })}>Back to the list</button>
         <div class="row wrap">
           <StateLabel state={wait.escalated ? states.late : asks(wait) ? states.person : states.signal} pill />
-          <span class="s soft">open for <Took from={wait.opened_at} />{wait.timeout_at && <> · {wait.on_timeout === "escalate" ? "escalates" : "ends"} <Time at={wait.timeout_at} /></>}</span>
+          <span class="s soft">open for <Took from={wait.opened_at} />{wait.timeout_at && wait.state !== "closed" && <> · {wait.on_timeout === "escalate" ? "escalates" : "ends"} <Time at={wait.timeout_at} /></>}</span>
         </div>
         <h2 class="question">{titleOf(wait)}</h2>
         {wait.question && wait.title && <p class="lines">{wait.question}</p>}
         <p class="soft">
           Run <Link class="link mono" to={href(runPath(wait.flow, wait.run), { node: wait.node })}>{wait.run}</Link> of {wait.flow} waits at <code class="strong">{wait.node}</code>.
-          {wait.needed > 1 && ` ${wait.needed} ${wait.distinct ? "different people have" : "answers have"} to come.`}
+          {wait.state !== "closed" && wait.needed > 1 && ` ${neededWord(wait)}`}
         </p>
       </div>
       <div class="stack">
         <ValueCard title="What it is about" note={ofNode ? "input of the node" : "input of the run"} value={about}
           schema={schemaOf(flow.data?.input_schema)}
           loading={!run.error && (!run.data || named === undefined || named && !flow.data && !flow.error)} />
-        {open && !done && mayAnswer ? <AnswerForm wait={wait} onDone={(text) => (setDone(text), onDone())} onSkip={onSkip} /> : (
+        {open && !done && mayAnswer ? (
+          <AnswerForm card wait={wait} onDone={(text) => (setDone(text), run.reload(), latest.reload(), onDone())} onSkip={onSkip} />
+        ) : (
           <Card title="Your answer">
             <div class="pad">
               {done ? <p class="row c-ok" role="status" data-answered><Icon name="ok" /> {done}</p>
@@ -178,15 +193,24 @@ function Ask({ wait, open, published, mayAnswer, onDone, onSkip }: AskProps) {
       </div>
       <div class="stack">
         <div class="card panelish"><Answers wait={wait} /></div>
-        <div class="card pad">
+        {wait.state !== "closed" && <div class="card pad">
           <h3>If nobody answers</h3>
           <p>{wait.timeout_at ? <>At <Time at={wait.timeout_at} /> it {wait.on_timeout === "escalate" ? "is escalated and goes on waiting" : `ends: ${wait.on_timeout ?? "the node fails"}`}.</> : "It waits until somebody does."}</p>
-        </div>
+        </div>}
         {path && <ThenRuns path={path} />}
       </div>
       {path && <PathToAsk wait={wait} path={path} />}
     </article>
   );
+}
+
+// neededWord says who has to answer before the wait ends.
+function neededWord(w: Wait): string {
+  const left = Math.max(0, w.needed - w.received);
+  const more = w.received > 0 ? " more" : "";
+  const noun = w.distinct ? (left === 1 ? "person" : w.received > 0 ? "people" : "different people") : left === 1 ? "answer" : "answers";
+  const none = w.decisive?.length ? ` One ${w.decisive.join(" or ")} ends it at once.` : "";
+  return `${exact(left)}${more} ${noun} ${w.distinct ? (left === 1 ? "has to answer" : "have to answer") : left === 1 ? "is needed" : "are needed"}.${none}`;
 }
 
 // useFlow reads a flow from the catalogue.
@@ -201,70 +225,4 @@ function useWhole(wait: Wait, value: Value | undefined, ofNode: boolean): Value 
     !cut ? Promise.resolve(undefined) : ofNode ? get([...path, "nodes", wait.node], { values: true }, s)
       : get(path, { values: true, nodes: 1, value_bytes: largest }, s);
   return useLoad(read, [wait.flow, wait.run, wait.node, cut]).data?.input ?? value;
-}
-
-// AnswerForm is the card with the form of an answer.
-function AnswerForm({ wait, onDone, onSkip }: { wait: Wait; onDone(text: string): void; onSkip(): void }) {
-  const session = useSession();
-  const schema = schemaOf(wait.answer_schema);
-  const names = wait.signals?.length ? wait.signals : [];
-  const [name, setName] = useState(names[0] ?? "answer");
-  const [text, setText] = useState(() => schema ? toText(draftOf(schema)) : "null");
-  const [errors, setErrors] = useState<Record<string, string>>({});
-  const [fault, setFault] = useState<string>();
-  const [busy, setBusy] = useState(false);
-  const editor = useSchemaEditor({ name: "Answer", schema, text, onChange: setText, errors });
-  const send = async (e: Event) => {
-    e.preventDefault();
-    if (text && !isJson(text)) return setFault("The answer is not complete yet: a field is empty or not of its type.");
-    setBusy(true);
-    setErrors({});
-    setFault(undefined);
-    const payload = text || "null";
-    const body = `{"node":${JSON.stringify(wait.node)},${wait.step ? `"step":${JSON.stringify(wait.step)},` : ""}"wait":${JSON.stringify(wait.id)},"name":${JSON.stringify(name)},"payload":${payload}}`;
-    try {
-      const d = await post([...runPath(wait.flow, wait.run), "signals"], body);
-      if (d.outcome === "closed" || d.outcome === "expired") setFault("Somebody was faster: nothing more is needed.");
-      else onDone(d.outcome === "resumed" ? "Answered. The run goes on." : d.outcome === "duplicate" ? "You had answered already." : d.counts ? "Answered. More answers are needed." : "Received. It does not count towards the end of the wait.");
-    } catch (e) {
-      const problem = e instanceof ApiError ? e.problem : undefined;
-      const found: Record<string, string> = {};
-      for (const one of problem?.errors ?? []) found[(one.pointer ?? "").replace(/^\/payload/, "")] = one.message;
-      setErrors(found);
-      setFault((e as Error).message);
-    }
-    setBusy(false);
-  };
-  const keys = (e: KeyboardEvent) => {
-    if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) void send(e);
-  };
-  return (
-    <Card title="Your answer" side={editor.choice}>
-      <form class="pad gap" onSubmit={send} onKeyDown={keys}>
-        {names.length > 1 && (
-          <fieldset class="field">
-            <legend>Answer</legend>
-            <div class="choice">
-              {names.map((n) => (
-                <label key={n} class={n === name ? "on" : ""}>
-                  <input type="radio" name="signal" value={n} checked={n === name} onChange={() => setName(n)} /> {n}
-                </label>
-              ))}
-            </div>
-          </fieldset>
-        )}
-        {!names.length && !asks(wait) && (
-          <label class="field"><span>Name of the signal</span><input class="input mono" name="signal" value={name} onInput={(e) => setName(e.currentTarget.value)} /></label>
-        )}
-        {editor.body}
-        {fault && <p class="fault" role="alert">{fault}</p>}
-        <div class="row wrap actions">
-          <button class="btn primary big" disabled={busy}><Icon name="check" /> Send answer</button>
-          <button type="button" class="btn quiet" onClick={onSkip}>Skip for now <kbd class="kbd desk">J</kbd></button>
-          <span class="grow" />
-          <span class="s muted">Sent as {session.server.principal.name || "this console"}</span>
-        </div>
-      </form>
-    </Card>
-  );
 }

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { get, post } from "../../api/client";
-import type { Finding, KeeperTask, Page } from "../../api/types";
+import type { KeeperTask, Page } from "../../api/types";
 import { useLoad } from "../../app/load";
 import { useSession } from "../../app/session";
 import { Top } from "../../app/shell";
@@ -9,8 +9,6 @@ import { goDuration, span } from "../../lib/time";
 import { Card, Fault, Loading } from "../../ui/basic";
 import { Confirm, type Act } from "../../ui/dialog";
 import { Spark } from "../../ui/chart";
-import { Icon } from "../../ui/icon";
-import { StateLabel, states } from "../../ui/state";
 import { usePolled } from "../../ui/polled";
 
 interface Report { steps: number; done: number; lag: string; remaining: number; took: string; partitions: number }
@@ -31,12 +29,10 @@ function Behind({ task: t }: { task: KeeperTask }) {
   );
 }
 
-// KeepersPage shows what the inspection has found, and the tasks of keepers.
+// KeepersPage shows the tasks of keepers.
 export function KeepersPage() {
   const session = useSession();
-  const found = useLoad<{ worst: string; findings: Finding[] | null }>((s) => get(["inspection"], {}, s), []);
   const tasks = useLoad<Page<KeeperTask>>((s) => get(["keeper-tasks"], {}, s), []);
-  usePolled(found.reload, 15_000);
   usePolled(tasks.reload, 15_000);
   const [act, setAct] = useState<Act>();
   const [reports, setReports] = useState<Record<string, Report>>({});
@@ -47,24 +43,13 @@ export function KeepersPage() {
       setReports((old) => ({ ...old, [t.name]: r }));
     },
   });
-  const mark = (f: Finding) => f.severity === "error" ? states.failed : f.severity === "warning" ? states.unserved : states.succeeded;
   return (
     <>
       <Top crumbs={<h1>Keepers</h1>} />
       <div class="page scroll">
-        <Card title="What could lose or stop work" note="by the inspection of the engine">
-          {found.error && <Fault error={found.error} retry={found.reload} />}
-          {!found.data && !found.error && <Loading />}
-          {found.data && !found.data.findings?.length && <p class="row pad c-ok"><Icon name="ok" /> Nothing was found.</p>}
-          {found.data?.findings?.map((f, i) => (
-            <div key={i} class="limit" data-finding={f.code}>
-              <p class="row"><StateLabel state={mark(f)} word={f.severity} /> <code class="strong">{f.subject}</code> {f.found}</p>
-              {f.remedy && <p class="s soft">{f.remedy}</p>}
-            </div>
-          ))}
-        </Card>
         <Card title="Tasks of keepers" note="what keeps runs going: timers, lost workers, retention">
           {tasks.error && <Fault error={tasks.error} retry={tasks.reload} />}
+          {!tasks.data && !tasks.error && <Loading />}
           {tasks.data && (
             <table>
               <thead><tr><th class="w-run">Task</th><th>What it does</th><th class="num w-took c2">At least every</th><th class="w-behind">Behind, last hour</th><th class="w-last c3">Last run from here</th><th class="w-act"><span class="sr">Actions</span></th></tr></thead>

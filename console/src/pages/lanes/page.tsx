@@ -19,10 +19,13 @@ import { NextUp } from "./queue";
 
 const held = (l: Lane) => l.delayed + l.blocked.budget + l.blocked.quota + l.blocked.route + l.blocked.operator;
 
-const stateOf = (l: Lane): State => l.paused_at ? states.paused : l.blocked.route ? states.unserved
-  : l.active ? states.running : l.eligible ? states.queued : states.succeeded;
+const byHealth: Record<string, State> = {
+  paused: states.paused, unserved: states.unserved, blocked: states.blocked, late: { ...states.late, word: "Late" },
+};
 
-const wordOf = (l: Lane) => l.paused_at ? "Paused" : l.blocked.route ? "No worker" : l.active ? "Serving" : l.eligible ? "Waiting" : "Idle";
+// stateOf is the verdict of the server, or what a healthy lane does.
+const stateOf = (l: Lane): State => byHealth[l.health.state]
+  ?? (l.active ? { ...states.running, word: "Serving" } : l.eligible ? { ...states.queued, word: "Waiting" } : { ...states.succeeded, word: "Idle" });
 
 export function LanesPage({ name }: { name: string | undefined }) {
   const loaded = useLoad<Page<Lane>>((s) => get(["lanes"], {}, s), []);
@@ -45,8 +48,8 @@ export function LanesPage({ name }: { name: string | undefined }) {
               <tbody>
                 {list.map((l) => (
                   <tr key={l.name} data-lane={l.name} onClick={(e) => (e.target as Element).closest("a") || go(href(["lanes", l.name]))}>
-                    <td><StateLabel state={stateOf(l)} word={wordOf(l)} /></td>
-                    <td><Link class="mono strong" to={href(["lanes", l.name])}>{l.name}</Link></td>
+                    <td title={l.health.reason}><StateLabel state={stateOf(l)} /></td>
+                    <td class="two"><Link class="mono strong" to={href(["lanes", l.name])}>{l.name}</Link>{l.health.reason && <small class="soft" title={l.health.reason}>{l.health.reason}</small>}</td>
                     <td class="num">{count(l.eligible)}</td><td class="num">{count(l.active)}</td><td class="num c2">{count(l.suspended)}</td>
                     <td class="num">{count(held(l))}</td><td class="num c3">{l.oldest ? <Took from={l.oldest} /> : "–"}</td>
                   </tr>
@@ -99,7 +102,6 @@ function One({ name, lane, loading, reload }: OneProps) {
   const past = useLaneHistory(name);
   const [act, setAct] = useState<Act>();
   const serving = workers.data?.items.filter((w) => w.lanes?.includes(name)) ?? [];
-  const stranded = !!lane && !lane.paused_at && lane.eligible > 0 && !!workers.data && serving.length === 0;
   const pause: Act = lane?.paused_at ? {
     title: `Resume ${name}`, verb: "Resume lane", done: "Lane resumed", what: `Workers claim again. ${plural(lane.eligible, "node")} can start.`,
     run: () => post(["lanes", name, "resume"]).then(reload),
@@ -119,15 +121,15 @@ function One({ name, lane, loading, reload }: OneProps) {
         {lane && (
           <>
             <div class="row wrap">
-              {stranded ? <StateLabel state={states.unserved} pill /> : <StateLabel state={stateOf(lane)} word={wordOf(lane)} pill />}
+              <StateLabel state={stateOf(lane)} pill />
               <span class="soft">{plural(serving.reduce((n, w) => n + w.slots, 0), "slot")} on {plural(serving.length, "worker")}</span>
-              {lane.paused_at && <span class="soft">Paused <Time at={lane.paused_at} /> by {lane.paused_by}{lane.pause_reason ? `: ${lane.pause_reason}` : ""}</span>}
+              {lane.health.reason && <span class={lane.health.state === "unserved" ? "c-lost" : "soft"} data-health={lane.health.state}>{lane.health.reason}{lane.health.since && <>, since <Time at={lane.health.since} /></>}</span>}
             </div>
             <div class="stats">
               <div><StateLabel state={states.queued} word="Ready to run" /><b>{count(lane.eligible)}</b></div>
               <div><StateLabel state={states.running} /><b>{count(lane.active)}</b></div>
               <div><StateLabel state={states.blocked} word="Held back" /><b>{count(held(lane))}</b></div>
-              <div><StateLabel state={states.unserved} /><b>{count(lane.blocked.route)}</b></div>
+              <div><StateLabel state={states.unserved} /><b>{count(lane.health.state === "unserved" ? lane.health.nodes ?? 0 : 0)}</b></div>
               <div>Oldest ready<b>{lane.oldest ? <Took from={lane.oldest} /> : "–"}</b></div>
               <Starts samples={past} />
             </div>

@@ -94,7 +94,7 @@ export function rerunAct(path: RunPath, data: RunData, scope: "failed" | "all" |
   return {
     title: scope === "from" ? `Rerun from ${node}` : scope === "all" ? "Rerun all" : "Rerun failed",
     verb: scope === "from" ? "Rerun from here" : scope === "all" ? "Rerun all" : "Rerun failed", keep: "Keep as it is",
-    done: "Run rerun",
+    done: "Run rerun", link: { to: href(path, { tab: "compare" }), text: "Before and after" },
     what: (
       <p data-rerun={again.length}>
         {plural(again.length, "node")} {again.length === 1 ? "runs" : "run"} again: {join(listed)}.{" "}
@@ -120,7 +120,7 @@ function Priority({ path, onClose }: { path: RunPath; onClose(): void }) {
     title: "Priority of the run", verb: "Set priority", done: "Priority set",
     what: "Nodes with a higher priority are claimed first. It holds for all nodes that have not ended.",
     run: async () => {
-      if (!/^\d+$/.test(text)) throw new Error("The priority must be a whole number from 0 to 1000.");
+      if (!/^\d+$/.test(text)) throw new Error("The priority must be a whole number from 0 to 9000.");
       await put([...path, "priority"], { priority: Number(text) });
     },
   };

@@ -1,6 +1,7 @@
 // What the page of a run loads and follows.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { get } from "../../api/client";
+import { foldsOf } from "../../graph/folded";
 import { follow } from "../../api/stream";
 import type { RunLayout as Layout, NodeNow, RunDetail, Event as RunEvent, Node as RunNode } from "../../api/types";
 import { useFeed } from "../../app/live";
@@ -15,6 +16,12 @@ export interface RunData {
   run: Loaded<RunDetail>;
   layout: Loaded<Layout>;
   events: readonly RunEvent[];
+  // log says whether the events are there. What the page shows of nodes and times does not depend on them.
+  log: "loading" | "present" | "unavailable";
+  // timed reports whether the states of all nodes are known, and so when each of them began and ended.
+  timed: boolean;
+  // folds are the folds that the nodes are in, by their places; undefined for a graph that is drawn as it is.
+  folds: readonly number[] | undefined;
   // places are the places of the nodes in the layout by their names.
   places: ReadonlyMap<string, number>;
   // nodes are the nodes that are described in full, by their names.
@@ -23,30 +30,50 @@ export interface RunData {
   reload(): void;
 }
 
-export function useRun(flow: string, id: string): RunData {
+// foldBeyond is how many nodes are drawn one by one, unless the reader wants all of them.
+export const foldBeyond = 200;
+
+// wrapAt is the width at which a graph continues in another row: that of the window, without what is beside the graph.
+export function wrapAt(beside: number): number {
+  const bars = innerWidth > 640 ? 56 : 0;
+  return Math.max(320, Math.floor((innerWidth - bars - beside) / 20) * 20);
+}
+
+// patience is how long the first event may take, in milliseconds, until the page says that there are none. Every run has
+// one, so a stream without any is one that something on its way holds back.
+const patience = 5_000;
+
+export function useRun(flow: string, id: string, all: boolean, beside: number): RunData {
   const path = runPath(flow, id);
+  const [wrap] = useState(() => wrapAt(beside));
+  const how = { ...(all ? {} : { fold: foldBeyond }), wrap };
   const run = useLoad<RunDetail>((s) => get(path, { attempts: true }, s), [flow, id]);
-  const placed = useLoad<Layout>((s) => get([...path, "layout"], {}, s), [flow, id]);
+  const placed = useLoad<Layout>((s) => get([...path, "layout"], how, s), [flow, id, all]);
   const large = (placed.data?.nodes.length ?? 0) > fullMost;
   // The graph of a large run is drawn before the states of its nodes are there.
   const states_ = useLoad<Layout | null>(
-    (s) => large ? get([...path, "layout"], { states: true }, s) : Promise.resolve(null), [flow, id, large]);
+    (s) => large ? get([...path, "layout"], { ...how, states: true }, s) : Promise.resolve(null), [flow, id, large, all]);
   const layout = useMemo<Loaded<Layout>>(() => ({
     ...placed, reload: states_.reload,
     data: placed.data && { ...placed.data, ...(states_.data?.states && { states: states_.data.states }) },
   }), [placed.data, placed.error, states_.data]);
   const [events, setEvents] = useState<readonly RunEvent[]>([]);
+  const [log, setLog] = useState<RunData["log"]>("loading");
   const held = useRef<RunEvent[]>([]);
   const timer = useRef(0);
 
   useEffect(() => {
     held.current = [];
     setEvents([]);
+    setLog("loading");
+    const late = window.setTimeout(setLog, patience, "unavailable");
     const flush = () => {
       timer.current = 0;
       const more = held.current;
       held.current = [];
       if (more.length === 0) return;
+      clearTimeout(late);
+      setLog("present");
       setEvents((old) => merged(old, more));
       run.reload();
       if (large) layout.reload();
@@ -59,9 +86,13 @@ export function useRun(flow: string, id: string): RunData {
         held.current.push(e);
         timer.current ||= window.setTimeout(flush, 250);
       },
+      onConnection: (c) => {
+        if (c.state === "lost" || c.state === "failed") setLog((old) => old === "present" ? old : "unavailable");
+      },
     });
     return () => {
       stop();
+      clearTimeout(late);
       clearTimeout(timer.current);
       timer.current = 0;
     };
@@ -72,6 +103,16 @@ export function useRun(flow: string, id: string): RunData {
     if (all.some((e) => e.kind === "caught_up" || (e.flow === flow && e.run === id))) run.reload();
   });
 
+  // Without events, a run that is open is read again from time to time.
+  const blind = log === "unavailable" && run.data?.state === "running";
+  useEffect(() => {
+    if (!blind) return;
+    const every = setInterval(() => document.hidden || (run.reload(), large && layout.reload()), 5_000);
+    return () => clearInterval(every);
+  }, [blind, large]);
+
+  const folds = useMemo(() => layout.data && foldsOf(layout.data), [layout.data?.nodes, layout.data?.folds]);
+  const timed = !!layout.data && !!run.data && (!!layout.data.states || run.data.nodes.length >= layout.data.nodes.length);
   const places = useMemo(
     () => new Map(layout.data?.nodes.map((n, i) => [n.node, i])), [layout.data?.nodes]);
   const nodes = useMemo(() => new Map(run.data?.nodes.map((n) => [n.node, n])), [run.data]);
@@ -80,7 +121,7 @@ export function useRun(flow: string, id: string): RunData {
     const n = node !== undefined ? nodes.get(node) : undefined;
     return n ? stateOfNode(n) : stateNow(layout.data?.states?.[i] as NodeNow | undefined) ?? states.none;
   };
-  return { run, layout, events, places, nodes, stateAt, reload: () => (run.reload(), layout.reload()) };
+  return { run, layout, events, log, timed, folds, places, nodes, stateAt, reload: () => (run.reload(), layout.reload()) };
 }
 
 // restartOf changes when a run that was over goes on: its events are followed again then.

@@ -7,7 +7,7 @@ import { go, href, runPath } from "../../app/router";
 import { useSession } from "../../app/session";
 import { join, plural } from "../../lib/text";
 import { Loading } from "../../ui/basic";
-import { Confirm } from "../../ui/dialog";
+import { Confirm, Made } from "../../ui/dialog";
 import { schemaOf } from "../../lib/schema";
 import { isJson, SchemaEditor } from "../../ui/form";
 import type { RunData } from "./data";
@@ -53,6 +53,7 @@ export function Fork({ run, data, from: first, onMark, onClose }: Props) {
     }
     const made = await post([...path, "fork"], `{${parts.join(",")}}`);
     go(href(runPath(made.flow, made.run)));
+    return new Made({ to: href(runPath(made.flow, made.run)), text: made.run });
   };
   return (
     <Confirm wide onClose={onClose} act={{

@@ -1,6 +1,7 @@
-// What the events of a run say about its nodes: how they spent their time, and their states at a moment.
-import type { PlacedEdge, Event as RunEvent, Node as RunNode } from "../../api/types";
-import type { StateKey } from "../../ui/state";
+// What is known about how the nodes of a run spent their time, and their states at a moment: by their records and attempts,
+// which the page has loaded, and in more detail by the events of the run.
+import type { Attempt, NodeNow, PlacedEdge, Event as RunEvent, Node as RunNode } from "../../api/types";
+import { nodeState, type StateKey } from "../../ui/state";
 
 // Phase is how a node spends time.
 export type Phase = "queued" | "running" | "failed" | "succeeded" | "delay" | "person" | "held" | "children";
@@ -71,6 +72,97 @@ function close(h: NodeHistory, at: number, outcome?: "failed" | "succeeded", not
 
 const held = new Set(["limit", "rate_window", "budget", "lane_paused", "activity_paused", "run_paused", "operator",
   "unserved", "unregistered", "capability"]);
+
+// Recorded is what the record of a node says: in full, or in short for a node of a large run.
+export interface Recorded {
+  kind: string;
+  state: string;
+  reason: string | undefined; // of the wait
+  since: number;
+  attempts: number;
+  started: number;
+  ended: number;
+  opened: number; // of its first wait for signals
+  tries: readonly Attempt[];
+}
+
+const time = (text: string | undefined) => (text ? Date.parse(text) : 0);
+
+export function recordedOf(kind: string, n: RunNode | undefined, now: NodeNow | undefined): Recorded | undefined {
+  if (n) {
+    return {
+      kind, state: n.state, reason: n.waiting?.reason, since: time(n.waiting?.since), attempts: n.attempts,
+      started: time(n.started_at), ended: time(n.completed_at), tries: n.history ?? [],
+      opened: Math.min(...(n.waits ?? []).map((w) => time(w.opened_at)).filter(Boolean)) || 0,
+    };
+  }
+  return now && {
+    kind, state: now.state, reason: now.waiting, since: 0, attempts: now.attempts ?? 0, started: time(now.started_at),
+    ended: time(now.ended_at), opened: 0, tries: [],
+  };
+}
+
+// waits are the phases of nodes that are put aside, by the reason of the wait.
+const waits: Record<string, Phase> = {
+  signals: "person", escalated: "person", child_run: "children", retry: "delay", delay: "delay", timer: "delay",
+};
+
+const phaseOf = (reason: string | undefined): Phase => waits[reason ?? ""] ?? (held.has(reason ?? "") ? "held" : "queued");
+
+// ofRecord returns the history of a node as its record has it. ready is when the last of its upstreams ended.
+export function ofRecord(r: Recorded, ready: number): NodeHistory {
+  const h: NodeHistory = { state: nodeState(r.state, r.reason).key as StateKey, segments: [], attempts: r.attempts, ended: r.ended };
+  const add = (phase: Phase, from: number, to: number, attempt = r.attempts, note = "") => {
+    if (from && (!to || to >= from)) h.segments.push({ phase, from, to, attempt, note });
+  };
+  const tries = r.tries.filter((a) => a.begun);
+  tries.forEach((a, i) => {
+    const from = time(a.begun), to = time(a.ended), next = tries[i + 1];
+    if (a.outcome) add(a.outcome === "success" ? "succeeded" : "failed", from, to, a.number, a.error);
+    else if (a.aside && r.since > from) (add("succeeded", from, r.since, a.number), add(phaseOf(r.reason), r.since, 0, a.number));
+    else add(a.aside ? phaseOf(r.reason) : "running", from, to || (next ? time(next.begun) : r.ended), a.number);
+    if (!to) return;
+    if (next && (next.replay ?? 0) === (a.replay ?? 0)) add("delay", to, time(next.begun), a.number, a.error);
+    else if (!next && !r.ended && h.state !== "none") add(phaseOf(r.reason), Math.max(to, r.since), 0, a.number);
+  });
+  if (tries.length > 0) return h;
+  if (r.started) add(r.ended ? (h.state === "succeeded" ? "succeeded" : "failed") : "running", r.started, r.ended);
+  else if (r.ended && h.state !== "skipped" && ["waitpoint", "timer"].includes(r.kind)) add(r.kind === "timer" ? "delay" : "person", r.opened || ready, r.ended);
+  else if (!r.ended && waits[r.reason ?? ""]) add(waits[r.reason!]!, r.opened || r.since || ready, 0);
+  return h;
+}
+
+// until returns a history as it was at a moment.
+function until(h: NodeHistory, moment: number): NodeHistory {
+  if (moment === Infinity) return h;
+  const segments = h.segments.filter((s) => s.from <= moment).map((s) => (s.to > moment ? { ...s, to: 0 } : s));
+  if (h.ended && h.ended <= moment) return { ...h, segments };
+  return { ...h, segments, ended: 0, state: segments.length ? "running" : "none" };
+}
+
+// near is how far apart the times of an event and of the record of the same thing may be, in milliseconds.
+const near = 50;
+
+// better returns what is known about a node: by the events, unless they have less of it than the record.
+export function better(record: NodeHistory | undefined, events: NodeHistory | undefined, moment: number): NodeHistory | undefined {
+  if (!record || !events) return events ?? (record && until(record, moment));
+  const first = record.segments[0]?.from ?? Infinity;
+  const whole = (events.segments[0]?.from ?? Infinity) <= first + near || (events.segments.length === 0 && first > moment);
+  if (moment !== Infinity) return whole ? events : until(record, moment);
+  return whole && events.attempts >= record.attempts && (!!events.ended || !record.ended) ? events : record;
+}
+
+// readyTimes returns when the last upstream of each node ended: the begin of the run for a node without any, 0 for one
+// that still waits.
+export function readyTimes(edges: readonly PlacedEdge[], begin: number, endOf: (i: number) => number): (i: number) => number {
+  const ready = new Map<number, number>();
+  for (const e of edges) {
+    const ended = endOf(e.from);
+    const old = ready.get(e.to) ?? begin;
+    ready.set(e.to, ended && old ? Math.max(old, ended) : 0);
+  }
+  return (i) => ready.get(i) ?? begin;
+}
 
 // lead adds the time between the end of the upstreams of a node and its first attempt.
 export function lead(

@@ -1,6 +1,10 @@
 import { useState } from "preact/hooks";
+import type { Attempt, Build } from "../../api/types";
 import { usePrefs } from "../../app/prefs";
-import { StateLabel, type StateKey } from "../../ui/state";
+import { setQuery, useQuery } from "../../app/router";
+import { exact, plural } from "../../lib/text";
+import { Empty } from "../../ui/basic";
+import { StateLabel, states as allStates, type StateKey } from "../../ui/state";
 import { Time, Took } from "../../ui/time";
 import { sentence } from "../../ui/why";
 import type { RunData } from "./data";
@@ -9,76 +13,139 @@ import type { View } from "./view";
 interface Props { data: RunData; view: View; selected: string | undefined; onSelect(node: string): void }
 
 const pageSize = 200;
-type Column = "node" | "state" | "attempts" | "started" | "took";
+
+const columns = ["node", "state", "attempts", "started", "took", "worker"] as const;
+type Column = (typeof columns)[number];
+
+const titles: Record<Column, string> = {
+  node: "Node", state: "State", attempts: "Attempts", started: "Started", took: "Took", worker: "Worker",
+};
+
+// falling are the columns whose greatest values are of interest first.
+const falling: readonly Column[] = ["attempts", "took"];
 
 // attention are the states, what needs somebody first.
 const attention: StateKey[] = ["late", "person", "signal", "unserved", "blocked", "paused", "retry", "failed", "expired", "delayed",
   "running", "children", "queued", "none", "cancelled", "skipped", "succeeded"];
 
-// NodeTable lists the nodes: what the graph and the timeline show, in words.
+// NodeTable lists the nodes: what the graph and the timeline show, in words. It is sorted by any column, and filtered by
+// words and states.
 export function NodeTable({ data, view, selected, onSelect }: Props) {
   const { zone } = usePrefs();
-  const [by, setBy] = useState<Column>(() => matchMedia("(max-width: 640px)").matches ? "state" : "node");
+  const query = useQuery();
+  const narrow = matchMedia("(max-width: 640px)").matches;
+  const by = (columns.find((c) => c === query.get("sort")) ?? (narrow ? "state" : "node")) as Column;
+  const down = query.has("down") ? query.get("down") === "1" : falling.includes(by);
   const [shown, setShown] = useState(pageSize);
+  const [text, setText] = useState("");
+  const state = query.get("node_state") ?? "";
   const layout = data.layout.data;
+  const group = query.get("group");
+  const at = group === null ? undefined : data.places.get(group);
+  const fold = at === undefined ? undefined : layout?.folds?.[data.folds?.[at] ?? -1];
+  const members = fold && new Set(fold.members);
   const names = layout?.nodes.length ? layout.nodes.map((n) => n.node) : data.run.data!.nodes.map((n) => n.node);
-  const list = names.map((node, i) => {
+  const all = names.map((node, i) => {
     const n = data.nodes.get(node);
     const now = layout?.states?.[i];
     const h = view.history.get(node);
-    const started = n?.started_at ?? now?.started_at;
+    const first = h?.segments.find((s) => s.phase !== "queued")?.from;
+    const started = n?.started_at ?? now?.started_at ?? (first ? new Date(first).toISOString() : undefined);
     const ended = n?.completed_at ?? now?.ended_at;
+    const last = n?.history?.[n.history.length - 1];
+    const worker = n?.worker ?? last?.worker ?? now?.worker ?? "";
+    const why = n?.waiting ? sentence(n.waiting, zone, n.waits?.[0]) : n?.reason?.split("\n")[0] ?? n?.message ?? "";
+    const items = n?.child?.total ? `${n.child.total - n.child.open} of ${n.child.total} items. ` : "";
     return {
-      node, i, n, state: view.state(i), attempts: n?.attempts ?? now?.attempts ?? 0, started, ended,
-      queued: h?.segments[0] && n?.created_at ? h.segments[0].from - Date.parse(n.created_at) : undefined,
-      took: started ? (ended ? Date.parse(ended) : view.now) - Date.parse(started) : -1,
+      node, i, n, state: view.state(i), attempts: n?.attempts ?? now?.attempts ?? 0, started, ended, worker, build: last?.build,
+      why: items + why, took: started ? (ended ? Date.parse(ended) : view.now) - Date.parse(started) : -1,
     };
   });
-  const sorted = by === "node" ? list : [...list].sort((a, b) => {
-    if (by === "state") return attention.indexOf(a.state.key as StateKey) - attention.indexOf(b.state.key as StateKey) || a.i - b.i;
-    if (by === "attempts") return b.attempts - a.attempts;
-    if (by === "took") return b.took - a.took;
-    return (a.started ?? "~").localeCompare(b.started ?? "~");
-  });
-  const head = (key: Column, text: string, more = "") => (
-    <th class={more} aria-sort={by === key ? (key === "attempts" || key === "took" ? "descending" : "ascending") : "none"}>
-      <button type="button" class="bare" onClick={() => setBy(key)}>{text}</button>
+  type Row = (typeof all)[number];
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  const matches = (r: Row) => (!members || members.has(r.i)) && (!state || r.state.key === state) &&
+    words.every((w) => r.node.toLowerCase().includes(w) || r.why.toLowerCase().includes(w) || r.worker.toLowerCase().includes(w));
+  const order: Record<Column, (a: Row, b: Row) => number> = {
+    node: (a, b) => a.i - b.i,
+    state: (a, b) => attention.indexOf(a.state.key as StateKey) - attention.indexOf(b.state.key as StateKey),
+    attempts: (a, b) => a.attempts - b.attempts,
+    started: (a, b) => (a.started ?? "~").localeCompare(b.started ?? "~"),
+    took: (a, b) => a.took - b.took,
+    worker: (a, b) => (a.worker || "~").localeCompare(b.worker || "~"),
+  };
+  const list = all.filter(matches).sort((a, b) => (down ? -1 : 1) * order[by](a, b) || a.i - b.i);
+  const counts = new Map<string, number>();
+  for (const r of all) counts.set(r.state.key, (counts.get(r.state.key) ?? 0) + 1);
+  const sort = (key: Column) => setQuery(key === by ? { sort: key, down: down ? "0" : "1" } : { sort: key, down: undefined });
+  const head = (key: Column, more = "") => (
+    <th class={more} aria-sort={by === key ? (down ? "descending" : "ascending") : "none"}>
+      <button type="button" class="bare" onClick={() => sort(key)}>{titles[key]}{by === key && <span aria-hidden="true"> {down ? "↓" : "↑"}</span>}</button>
     </th>
   );
   return (
-    <div class="scroll">
-      <table class="nodes-table">
-        <thead>
-          <tr>
-            {head("node", "Node", "w-run")}{head("state", "State", "w-state")}<th>Why</th>
-            {head("attempts", "Attempts", "num w-took c2")}{head("started", "Started", "num w-time c3")}
-            {head("took", "Took", "num w-took c2")}<th class="c4">Worker</th>
-          </tr>
-        </thead>
-        <tbody>
-          {sorted.slice(0, shown).map(({ node, n, state, attempts, started, ended, i }) => (
-            <tr key={node} data-node={node} class={node === selected ? "sel" : ""} onClick={() => onSelect(node)}>
-              <td>
-                <button type="button" class="bare mono strong" onClick={() => onSelect(node)}>{node}</button>
-                {view.critical.nodes.has(i) && <span class="tag">critical</span>}
-              </td>
-              <td><StateLabel state={state} /></td>
-              <td class="soft" title={n?.waiting ? sentence(n.waiting, zone, n.waits?.[0]) : n?.reason}>
-                {n?.child ? `${n.child.total - n.child.open} of ${n.child.total} items. ` : ""}
-                {n?.waiting ? sentence(n.waiting, zone, n.waits?.[0]) : n?.reason?.split("\n")[0] ?? n?.message ?? ""}
-              </td>
-              <td class="num c2">{attempts || "–"}</td>
-              <td class="num c3"><Time at={started} /></td>
-              <td class="num c2">{started ? <Took from={started} to={ended} /> : "–"}</td>
-              <td class="mono s c4 ell">{n?.worker ?? ""}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-      {sorted.length > shown && (
-        <div class="more"><button type="button" class="btn" onClick={() => setShown(shown + pageSize)}>Show {pageSize} more of {sorted.length}</button></div>
-      )}
-    </div>
+    <>
+      <div class="bar-top row">
+        <label class="search small"><span class="sr">Find nodes by their name, error or worker</span>
+          <input name="nodes" type="search" placeholder="Name, error or worker" value={text} onInput={(e) => (setText(e.currentTarget.value), setShown(pageSize))} /></label>
+        <label class={`chip${state ? " on" : ""}`}><span class="sr">State</span>
+          <select name="node_state" value={state} onChange={(e) => setQuery({ node_state: e.currentTarget.value || undefined })}>
+            <option value="">Any state</option>
+            {attention.filter((k) => counts.has(k) || k === state).map((k) => <option key={k} value={k}>{`${allStates[k].word} (${exact(counts.get(k) ?? 0)})`}</option>)}
+          </select></label>
+        {narrow && (
+          <label class="chip"><span class="sr">Order</span>
+            <select name="sort" value={by} onChange={(e) => setQuery({ sort: e.currentTarget.value, down: undefined })}>
+              {columns.map((c) => <option key={c} value={c}>{`By ${titles[c].toLowerCase()}`}</option>)}
+            </select></label>
+        )}
+        {fold && <button type="button" class="chip on" onClick={() => setQuery({ group: undefined })}>{fold.node} ×</button>}
+        <span class="s muted" role="status">{list.length === all.length ? plural(all.length, "node") : `${exact(list.length)} of ${plural(all.length, "node")}`}</span>
+      </div>
+      <div class="scroll">
+        {list.length === 0 && <Empty title="No node matches."><button type="button" class="btn" onClick={() => (setText(""), setQuery({ node_state: undefined, group: undefined }))}>Show all nodes</button></Empty>}
+        {list.length > 0 && (
+          <table class="nodes-table">
+            <thead>
+              <tr>
+                {head("node", "w-run")}{head("state", "w-state")}<th>Why</th>
+                {head("attempts", "num w-took c2")}{head("started", "num w-time c3")}{head("took", "num w-took c2")}{head("worker", "c3 w-worker")}
+              </tr>
+            </thead>
+            <tbody>
+              {list.slice(0, shown).map(({ node, state, attempts, started, ended, worker, build, why, i }) => (
+                <tr key={node} data-node={node} class={node === selected ? "sel" : ""} onClick={() => onSelect(node)}>
+                  <td>
+                    <button type="button" class="bare mono strong" onClick={() => onSelect(node)}>{node}</button>
+                    {view.critical.nodes.has(i) && <span class="tag">critical</span>}
+                  </td>
+                  <td><StateLabel state={state} /></td>
+                  <td class="soft" title={why}>{why}</td>
+                  <td class="num c2">{attempts || "–"}</td>
+                  <td class="num c3"><Time at={started} /></td>
+                  <td class="num c2">{started ? <Took from={started} to={ended} /> : "–"}</td>
+                  <td class="mono s c3 ell" title={[worker, build && buildName(build)].filter(Boolean).join("\n")}>{workerName(worker)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        )}
+        {list.length > shown && (
+          <div class="more"><button type="button" class="btn" onClick={() => setShown(shown + pageSize)}>Show {pageSize} more of {exact(list.length)}</button></div>
+        )}
+      </div>
+    </>
   );
 }
 
+// workerName returns the name of a worker without the digits of its instance.
+export const workerName = (worker: string) => worker.replace(/-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/, "");
+
+// buildName says which program an attempt ran in.
+export const buildName = (b: Build) => [b.path, b.version, b.revision?.slice(0, 12)].filter(Boolean).join(" ");
+
+// generations groups attempts by the rerun that they belong to, the latest first, and numbers them from 1 in each.
+export function generations(list: readonly Attempt[]): { replay: number; attempts: { a: Attempt; number: number }[] }[] {
+  const out = new Map<number, Attempt[]>();
+  for (const a of list) out.set(a.replay ?? 0, [...(out.get(a.replay ?? 0) ?? []), a]);
+  return [...out].sort((x, y) => y[0] - x[0]).map(([replay, attempts]) => ({ replay, attempts: attempts.map((a, i) => ({ a, number: i + 1 })).reverse() }));
+}

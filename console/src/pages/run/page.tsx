@@ -17,10 +17,10 @@ import { Time, Took } from "../../ui/time";
 import { Confirm } from "../../ui/dialog";
 import { Remedy } from "../../ui/remedy";
 import { remedy, sentence } from "../../ui/why";
-import { resumeAct, RunActions } from "./actions";
+import { rerunAct, resumeAct, RunActions } from "./actions";
 import { askKey } from "../../lib/ask";
 import { Compare } from "./compare";
-import { useRun, type RunData } from "./data";
+import { foldBeyond, useRun, type RunData } from "./data";
 import { Events, Scrubber } from "./events";
 import { Fork } from "./fork";
 import { downstream } from "./history";
@@ -42,10 +42,12 @@ export function RunPage({ flow, run: id }: { flow: string; run: string }) {
   const small = matchMedia("(max-width: 640px)").matches;
   const tab = query.get("tab") ?? (small ? "table" : "graph");
   const selected = query.get("node") ?? undefined;
-  const data = useRun(flow, id);
+  const data = useRun(flow, id, query.get("fold") === "off", selected ? 372 : 0);
   const [rerunFrom, setRerunFrom] = useState<string>();
   const [resume, setResume] = useState(false);
+  const [rerun, setRerun] = useState(false);
   const [fork, setFork] = useState<{ from: string | undefined; marked?: Set<number> }>();
+  const openFold = (first: string) => setQuery({ tab: "table", group: first }, true);
   const select = (node: string | undefined) => setQuery({ node, attempt: undefined, item: undefined }, true);
   useKeys("Run", [
     ...tabs.map(([key, name], i) => ({ keys: String(i + 1), does: name, run: () => setQuery({ tab: key }) })),
@@ -63,14 +65,15 @@ export function RunPage({ flow, run: id }: { flow: string; run: string }) {
     <>
       <Top crumbs={<><Link to={href(["runs"])}>Runs</Link> / <Link to={href(["runs"], { flow })}>{flow}</Link> / <b class="mono ell">{id}</b></>} />
       <Head run={run} tags={tags} data={data} onRerun={setRerunFrom} onFork={() => setFork({ from: undefined })} />
-      <Why run={run} onSelect={select} onResume={() => setResume(true)} />
+      <Why run={run} onSelect={select} onResume={() => setResume(true)} onRerun={() => (setRerun(true), setRerunFrom(""))} />
       {resume && <Confirm act={resumeAct(runPath(flow, id))} onClose={() => setResume(false)} />}
+      {rerun && <Confirm act={rerunAct(runPath(flow, id), data, "failed")} onClose={() => (setRerun(false), setRerunFrom(undefined))} />}
       <Tabs tab={tab} run={run} data={data} />
       {query.get("at") && <AsOf at={query.get("at")!} />}
       <div class={`split${selected ? " open" : ""}`}>
         <div class="work">
-          {tab === "graph" && <GraphTab data={data} view={view} selected={selected} onSelect={select} marked={marked} />}
-          {tab === "timeline" && <div class="scroll pad"><Timeline data={data} view={view} selected={selected} onSelect={select} /></div>}
+          {tab === "graph" && <GraphTab data={data} view={view} selected={selected} onSelect={select} onFold={openFold} marked={marked} />}
+          {tab === "timeline" && <div class="scroll pad"><Timeline data={data} view={view} selected={selected} onSelect={select} onFold={openFold} /></div>}
           {tab === "table" && <NodeTable data={data} view={view} selected={selected} onSelect={select} />}
           {tab === "events" && <Events data={data} query={query} onSelect={select} />}
           {tab === "logs" && <Logs data={data} flow={flow} run={id} node={selected} onSelect={select} />}
@@ -125,6 +128,8 @@ function Head({ run, tags, data, onRerun, onFork }: HeadProps) {
       </h1>
       <StateLabel state={state} pill />
       <Link class="soft desk" to={href(["flows", run.flow])}>{run.flow}</Link>
+      {data.layout.data?.hash && <Link class="tag desk" data-hash={data.layout.data.hash} title={`Version of the flow: graph ${data.layout.data.hash}`}
+        to={href(["flows", run.flow], { version: data.layout.data.hash.slice(0, 10) })}>{data.layout.data.hash.slice(0, 10)}</Link>}
       {run.parent && <span class="tag desk">child run</span>}
       {run.forked_from && (
         <Link class="tag desk" to={href(runPath(run.flow, run.run), { tab: "compare", with: run.forked_from })}
@@ -134,8 +139,8 @@ function Head({ run, tags, data, onRerun, onFork }: HeadProps) {
       <span class="row wide-only ell"><Tags tags={tags} short /></span>
       <span class="grow" />
       <span class="soft nw desk">
-        Started <Time at={run.created_at} /> · {over ? "took" : "open for"}{" "}
-        <b><Took from={run.created_at} to={over ? run.closed_at : undefined} /></b> ·{" "}
+        Started <Time at={run.starts_at ?? run.created_at} />{run.reruns ? <>, run again <Time at={run.last_rerun?.at} /></> : null} · {over ? "took" : "open for"}{" "}
+        <b><Took from={run.began_at} to={over ? run.closed_at : undefined} /></b> ·{" "}
         <b>{all - run.open_nodes}</b> of {plural(all, "node")} ended
       </span>
       {session.may("operate") && (
@@ -166,12 +171,12 @@ const leads: Record<string, string> = {
 };
 
 // Why says in one sentence why the run does not go on, and offers the one thing to do.
-function Why({ run, onSelect, onResume }: { run: RunDetail; onSelect(node: string): void; onResume(): void }) {
+function Why({ run, onSelect, onResume, onRerun }: { run: RunDetail; onSelect(node: string): void; onResume(): void; onRerun(): void }) {
   const session = useSession();
   const { zone } = usePrefs();
   if (ended(run.state)) {
     if (run.state === "succeeded") return null;
-    return <Ended run={run} onSelect={onSelect} />;
+    return <Ended run={run} onSelect={onSelect} onRerun={onRerun} />;
   }
   const node = worstOf(run.nodes);
   const state = node && stateOfNode(node);
@@ -200,7 +205,8 @@ function Why({ run, onSelect, onResume }: { run: RunDetail; onSelect(node: strin
   );
 }
 
-function Ended({ run, onSelect }: { run: RunDetail; onSelect(node: string): void }) {
+function Ended({ run, onSelect, onRerun }: { run: RunDetail; onSelect(node: string): void; onRerun(): void }) {
+  const session = useSession();
   const state = stateOfRun(run);
   const text = run.reason ?? run.cancel_reason;
   return (
@@ -212,8 +218,9 @@ function Ended({ run, onSelect }: { run: RunDetail; onSelect(node: string): void
           <button type="button" class="bare mono strong" onClick={() => onSelect(run.failed_node!)}>{run.failed_node}</button>
         )}{" "}
         {text && <span class="lines">{text.split("\n", 1)[0]}</span>}
-        {run.category && <span class="soft"> ({run.category})</span>}
+        {run.category && run.category !== "error" && <span class="soft"> ({run.category})</span>}
       </p>
+      {session.may("operate") && <button type="button" class="btn primary" onClick={onRerun}>Rerun failed…</button>}
     </section>
   );
 }
@@ -251,10 +258,11 @@ const AsOf = ({ at }: { at: string }) => (
 );
 
 interface GraphTabProps {
-  data: RunData; view: View; selected: string | undefined; onSelect(n: string): void; marked: Set<number> | undefined;
+  data: RunData; view: View; selected: string | undefined; onSelect(n: string): void;
+  onFold(first: string): void; marked: Set<number> | undefined;
 }
 
-function GraphTab({ data, view, selected, onSelect, marked }: GraphTabProps) {
+function GraphTab({ data, view, selected, onSelect, onFold, marked }: GraphTabProps) {
   const layout = data.layout.data;
   const [strip, setStrip] = useState(true);
   if (data.layout.error) return <Fault error={data.layout.error} retry={data.layout.reload} />;
@@ -264,9 +272,14 @@ function GraphTab({ data, view, selected, onSelect, marked }: GraphTabProps) {
   }
   return (
     <>
-      <Graph layout={layout} drawn={(i) => drawnOf(data, view, i)} selected={selected} onSelect={onSelect}
-        critical={view.critical} marked={marked} legend label="Graph of the run" />
-      {layout.nodes.length <= 300 && (
+      <Graph layout={layout} drawn={(i) => drawnOf(data, view, i)} selected={selected} onSelect={onSelect} onFold={onFold}
+        critical={view.critical} marked={marked} focus={focusOf(data, selected)} ofRun label="Graph of the run" />
+      {layout.nodes.length > foldBeyond && (
+        <p class="folds s soft row wrap">
+          {layout.folds ? <>{plural(layout.nodes.length, "node")}: those that are alike are drawn as one. Open one to list its nodes.</> : plural(layout.nodes.length, "node")}
+          <button type="button" class="link" onClick={() => setQuery({ fold: layout.folds ? "off" : undefined })}>{layout.folds ? "Draw every node" : "Draw alike nodes as one"}</button>
+        </p>
+      )}
         <section class="strip desk" aria-label="Timeline">
           <header>
             <h2>Timeline</h2>
@@ -275,12 +288,19 @@ function GraphTab({ data, view, selected, onSelect, marked }: GraphTabProps) {
             <button type="button" class="link s" onClick={() => setQuery({ tab: "timeline" })}>Open timeline</button>
             <button type="button" class="link s" aria-expanded={strip} onClick={() => setStrip(!strip)}>{strip ? "Hide" : "Show"}</button>
           </header>
-          {strip && <div class="scroll striped"><Timeline data={data} view={view} selected={selected} onSelect={onSelect} /></div>}
+          {strip && <div class="scroll striped"><Timeline data={data} view={view} selected={selected} onSelect={onSelect} onFold={onFold} /></div>}
         </section>
-      )}
       <Scrubber data={data} />
     </>
   );
+}
+
+// focusOf returns the node that the graph shows first if it has no room for all: the selected one, the one that failed, or
+// the one that needs attention most.
+function focusOf(data: RunData, selected: string | undefined): number | undefined {
+  const run = data.run.data!;
+  const name = selected ?? run.failed_node ?? (ended(run.state) ? undefined : worstOf(run.nodes)?.node);
+  return name === undefined ? undefined : data.places.get(name);
 }
 
 export const Legend = () => (
@@ -310,7 +330,8 @@ function drawnOf(data: RunData, view: View, i: number): Drawn {
 function statusOf(state: State, n: RunNode | undefined, h: ReturnType<View["history"]["get"]>): string {
   const c = n?.child;
   if (c && c.total > 0) {
-    return c.open > 0 ? `${c.total - c.open} of ${c.total} items` : plural(c.total, "item");
+    const unit = c.flow.endsWith(`.${n.node}`) ? "item" : "node"; // the child run of a map has the name of its node
+    return c.open > 0 ? `${c.total - c.open} of ${plural(c.total, unit)}` : plural(c.total, unit);
   }
   switch (state.key) {
     case "succeeded":

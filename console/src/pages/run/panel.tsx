@@ -1,3 +1,4 @@
+import { Fragment } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { get, post } from "../../api/client";
 import type { RunPath } from "../../api/operations";
@@ -16,6 +17,7 @@ import { Remedy } from "../../ui/remedy";
 import { remedy, sentence } from "../../ui/why";
 import { rerunAct } from "./actions";
 import type { RunData } from "./data";
+import { buildName, generations, workerName } from "./nodes";
 import { askKey } from "../../lib/ask";
 import { SignalDialog, takesSignals } from "./signal";
 
@@ -145,7 +147,7 @@ export function Answers({ wait }: { wait: Wait }) {
           <span class={s.counts ? "c-ok" : "muted"}>{s.counts ? "Counts" : "Does not count"}</span>
         </div>
       ))}
-      {wait.timeout_at && (
+      {wait.timeout_at && wait.state !== "closed" && (
         <p class="s soft row"><Icon name="delayed" /><span>{deadline(wait)} <Time at={wait.timeout_at} /> (<Ago at={wait.timeout_at} />)</span></p>
       )}
     </section>
@@ -154,37 +156,48 @@ export function Answers({ wait }: { wait: Wait }) {
 
 const Failure = ({ n }: { n: RunNode }) => (
   <section class="gap">
-    <h3>Error{n.category ? `: ${n.category}` : ""}</h3>
+    <h3>Error{n.category && n.category !== "error" ? `: ${n.category}` : ""}</h3>
     <pre class="json" tabIndex={0} role="region" aria-label="Error">{n.reason}</pre>
   </section>
 );
 
+// Attempts lists the attempts, those of the last rerun first. They are numbered from 1 in each rerun, as retries count them.
 function Attempts({ list }: { list: Attempt[] }) {
   const chosen = Number(useQuery().get("attempt") ?? 0);
+  const groups = generations(list);
+  const last = list[list.length - 1];
   return (
-    <section>
-      <h3>Attempts</h3>
-      {[...list].reverse().map((a) => {
-        const state = a.outcome ? nodeState(outcomeState[a.outcome] ?? a.outcome) : a.aside ? nodeState("suspended") : nodeState("active");
-        return (
-          <details key={`${a.replay ?? 0}.${a.number}`} open={a.number === chosen || (list.length === 1 && !!a.error)}
-            onToggle={(e) => (e.currentTarget as HTMLDetailsElement).open && a.number !== chosen && setQuery({ attempt: String(a.number) })}>
-            <summary class="row s">
-              <b>#{a.number}</b><StateLabel state={state} word={a.outcome ? words(a.outcome) : a.aside ? words(a.aside) : "running"} />
-              <span class="grow" /><Took from={a.begun} to={a.ended} />
-            </summary>
-            <dl class="kv">
-              <dt>Begun</dt><dd><Time at={a.begun} /></dd>
-              {a.worker && <><dt>Worker</dt><dd class="mono" title={a.worker}>{a.worker}</dd></>}
-              {a.message && <><dt>Message</dt><dd>{a.message}</dd></>}
-              {a.category && <><dt>Category</dt><dd class="mono">{a.category}</dd></>}
-            </dl>
-            {a.error && <pre class="json" tabIndex={0} role="region" aria-label={`Error of attempt ${a.number}`}>{a.error}</pre>}
-            {a.stack && <pre class="json" tabIndex={0} role="region" aria-label={`Stack of attempt ${a.number}`}>{a.stack}</pre>}
-          </details>
-        );
-      })}
+    <section data-generations={groups.length}>
+      {groups.map(({ replay, attempts }) => (
+        <Fragment key={replay}>
+          <h3>{groups.length === 1 ? "Attempts" : replay === 0 ? "Attempts before any rerun" : `Attempts of rerun ${replay}`}</h3>
+          {attempts.map(({ a, number }) => <AttemptOf key={a.number} a={a} number={number} open={a.number === chosen || (!chosen && a === last && !!(a.error || a.stack))} chosen={chosen} />)}
+        </Fragment>
+      ))}
     </section>
+  );
+}
+
+function AttemptOf({ a, number, open, chosen }: { a: Attempt; number: number; open: boolean; chosen: number }) {
+  const state = a.outcome ? nodeState(outcomeState[a.outcome] ?? a.outcome) : a.aside ? nodeState("suspended") : nodeState("active");
+  return (
+    <details open={open} data-attempt={number}
+      onToggle={(e) => (e.currentTarget as HTMLDetailsElement).open && !open && a.number !== chosen && setQuery({ attempt: String(a.number) })}>
+      <summary class="row s">
+        <b>#{number}</b><StateLabel state={state} word={a.outcome ? words(a.outcome) : a.aside ? words(a.aside) : "running"} />
+        <span class="grow" /><Took from={a.begun} to={a.ended} />
+      </summary>
+      <dl class="kv">
+        <dt>Begun</dt><dd><Time at={a.begun} /></dd>
+        {a.worker && <><dt>Worker</dt><dd class="mono" title={a.worker}>{workerName(a.worker)}</dd></>}
+        {a.build && <><dt>Build</dt><dd class="mono" data-build title={buildName(a.build)}>{buildName(a.build)}{a.build.modified ? ", modified" : ""}</dd></>}
+        {a.build?.library && <><dt>Library</dt><dd class="mono" title={a.build.library}>{a.build.library}</dd></>}
+        {a.message && <><dt>Message</dt><dd>{a.message}</dd></>}
+        {a.category && a.category !== "error" && <><dt>Category</dt><dd class="mono">{a.category}</dd></>}
+      </dl>
+      {a.error && <pre class="json" tabIndex={0} role="region" aria-label={`Error of attempt ${number}`}>{a.error}</pre>}
+      {a.stack && <><h4 class="s soft">Stack</h4><pre class="json" tabIndex={0} role="region" aria-label={`Stack of attempt ${number}`}>{a.stack}</pre></>}
+    </details>
   );
 }
 
@@ -194,12 +207,12 @@ const Facts = ({ n }: { n: RunNode }) => (
   <section>
     <dl class="kv">
       {n.lane && <><dt>Lane</dt><dd><Link class="link mono" to={href(["lanes", n.lane])}>{n.lane}</Link></dd></>}
-      {n.worker && <><dt>Worker</dt><dd class="mono" title={n.worker}>{n.worker}</dd></>}
+      {n.worker && <><dt>Worker</dt><dd class="mono" title={n.worker}>{workerName(n.worker)}</dd></>}
       {n.capabilities?.length ? <><dt>Needs</dt><dd class="mono">{n.capabilities.join(", ")}</dd></> : null}
       <dt>Attempts</dt><dd>{n.attempts}{n.reclaims ? `, ${n.reclaims} after a lost worker` : ""}{n.replays ? `, ${plural(n.replays, "rerun")}` : ""}</dd>
       {n.started_at && <><dt>Ran</dt><dd><Time at={n.started_at} />, <Took from={n.started_at} to={n.completed_at} /></dd></>}
       {n.message && <><dt>Message</dt><dd>{n.message}</dd></>}
-      <dt>Execution</dt><dd class="mono" title={n.execution}>{n.execution}</dd>
+      <dt>Execution</dt><dd><CopyButton text={n.execution!} label="Copy its id" /></dd>
     </dl>
   </section>
 );

@@ -2,10 +2,12 @@ import { useState } from "preact/hooks";
 import { ApiError, post } from "../../api/client";
 import type { Node as RunNode, RunDetail, Wait } from "../../api/types";
 import { runPath } from "../../app/router";
-import { Confirm } from "../../ui/dialog";
+import { useSession } from "../../app/session";
+import { Confirm, Dialog } from "../../ui/dialog";
 import { schemaOf } from "../../lib/schema";
 import { draftOf, isJson, SchemaEditor, toText } from "../../ui/form";
 import { ended } from "../../ui/state";
+import { AnswerForm } from "../inbox/answer";
 import type { RunData } from "./data";
 
 interface Props { run: RunDetail; data: RunData; node?: string; onClose(): void }
@@ -15,19 +17,20 @@ const listed = 1000;
 
 // SignalDialog sends a signal to a wait of the run by the name of its node, also before the wait has begun.
 export function SignalDialog({ run, data, node: first, onClose }: Props) {
+  const session = useSession();
   const names = receivers(data);
   const [node, setNode] = useState(first ?? names[0] ?? "");
   const waits = data.nodes.get(node)?.waits ?? [];
   const [step, setStep] = useState(waits[0]?.step ?? "");
   const wait = waits.find((w) => (w.step ?? "") === step);
-  const [name, setName] = useState(wait?.signals?.[0] ?? "");
+  const [name, setName] = useState("");
   const [text, setText] = useState(() => draft(wait));
   const [errors, setErrors] = useState<Record<string, string>>({});
   const choose = (to: string) => {
     const next = data.nodes.get(to)?.waits?.[0];
     setNode(to);
     setStep(next?.step ?? "");
-    setName(next?.signals?.[0] ?? "");
+    setName("");
     setText(draft(next));
     setErrors({});
   };
@@ -54,27 +57,37 @@ export function SignalDialog({ run, data, node: first, onClose }: Props) {
       throw e;
     }
   };
+  const place = (
+    <div class="row">
+      <label class="field grow"><span>Node</span>
+        <select class="input mono" name="signal-node" value={node} onChange={(e) => choose(e.currentTarget.value)}>
+          {!names.includes(node) && <option value={node}>{node || "none"}</option>}
+          {names.map((n) => <option key={n} value={n}>{n}</option>)}
+        </select></label>
+      <label class="field grow"><span>Step <span class="muted">(empty for a waitpoint node)</span></span>
+        <input class="input mono" name="signal-step" value={step} onInput={(e) => setStep(e.currentTarget.value)} /></label>
+    </div>
+  );
+  if (wait?.choices?.length) {
+    return (
+      <Dialog title="Answer" wide onClose={onClose}>
+        <div class="gap">
+          <div class="soft">{wait.title || wait.question || `${node} waits${step ? ` at ${step}` : ""}`}: {wait.received} of {wait.needed} {wait.needed === 1 ? "has" : "have"} come.</div>
+          {place}
+          <AnswerForm key={wait.id} wait={wait} onDone={(said) => (session.say(said), onClose())} />
+        </div>
+      </Dialog>
+    );
+  }
   return (
     <Confirm wide onClose={onClose} act={{
       title: "Send a signal", verb: "Send signal", done: "Signal sent", run: send,
       what: wait ? `${node} waits${step ? ` at ${step}` : ""}: ${wait.received} of ${wait.needed} have come.`
         : `${node || "No node"} does not wait at present. A signal that comes before its wait is kept for it.`,
     }}>
-      <div class="row">
-        <label class="field grow"><span>Node</span>
-          <select class="input mono" name="signal-node" value={node} onChange={(e) => choose(e.currentTarget.value)}>
-            {!names.includes(node) && <option value={node}>{node || "none"}</option>}
-            {names.map((n) => <option key={n} value={n}>{n}</option>)}
-          </select></label>
-        <label class="field grow"><span>Step <span class="muted">(empty for a waitpoint node)</span></span>
-          <input class="input mono" name="signal-step" value={step} onInput={(e) => setStep(e.currentTarget.value)} /></label>
-      </div>
+      {place}
       <label class="field"><span>Name of the signal</span>
-        {wait?.signals?.length ? (
-          <select class="input mono" name="signal-name" value={name} onChange={(e) => setName(e.currentTarget.value)}>
-            {wait.signals.map((n) => <option key={n} value={n}>{n}</option>)}
-          </select>
-        ) : <input class="input mono" name="signal-name" value={name} onInput={(e) => setName(e.currentTarget.value)} />}
+        <input class="input mono" name="signal-name" value={name} onInput={(e) => setName(e.currentTarget.value)} />
       </label>
       <SchemaEditor key={`${node}/${wait?.id ?? ""}`} name="Payload" schema={schemaOf(wait?.answer_schema)} text={text} onChange={setText} errors={errors} />
     </Confirm>

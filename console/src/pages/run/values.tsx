@@ -45,8 +45,9 @@ const About = ({ run, tags }: { run: RunDetail; tags: Record<string, string> | u
     <dt>Tags</dt><dd class="row wrap">{tags && Object.keys(tags).length ? <Tags tags={tags} /> : "none"}</dd>
     <dt>Created</dt><dd><Time at={run.created_at} />{run.started_by ? ` by ${run.started_by}` : ""}</dd>
     {run.starts_at && <><dt>Starts</dt><dd><Time at={run.starts_at} /></dd></>}
-    {run.closed_at && <><dt>Ended</dt><dd><Time at={run.closed_at} />, after <Took from={run.created_at} to={run.closed_at} /></dd></>}
+    {run.closed_at && <><dt>Ended</dt><dd><Time at={run.closed_at} />, after <Took from={run.began_at} to={run.closed_at} /></dd></>}
     {run.deadline_at && <><dt>Deadline</dt><dd><Time at={run.deadline_at} />{run.overdue ? `, passed ${span(goDuration(run.overdue))} ago` : ""}</dd></>}
+    {run.finally_deadline_at && <><dt>Deadline of finally nodes</dt><dd><Time at={run.finally_deadline_at} /></dd></>}
     {run.schedule && <><dt>Schedule</dt><dd><Link class="link" to={href(["schedules", run.schedule])}>{run.schedule}</Link>, fire of <Time at={run.fire_at} /></dd></>}
     {run.key && <><dt>Key</dt><dd class="mono">{run.key}{run.queue_place ? `, place ${run.queue_place} of its queue` : ""}</dd></>}
     {run.forked_from && <><dt>Fork of</dt><dd><Link class="link mono" to={href(runPath(run.flow, run.forked_from))}>{run.forked_from}</Link>, {run.kept_nodes ?? 0} results kept</dd></>}

@@ -5,7 +5,7 @@ import { go, href, runPath } from "../../app/router";
 import { useSession } from "../../app/session";
 import { exact, join, plural } from "../../lib/text";
 import { Fault } from "../../ui/basic";
-import { Confirm, type Act } from "../../ui/dialog";
+import { Confirm, Made, type Act } from "../../ui/dialog";
 import { isFiltered, queryText, type Filters } from "./filters";
 
 interface Kind { name: string; verb: string; done: string; danger?: boolean; reason?: boolean; action: BulkAction; one(r: Run, reason: string): Promise<unknown> }
@@ -42,7 +42,7 @@ export function BulkBar({ runs, all, total, filters, onAll, onClear }: BarProps)
   return (
     <div class="bulk" role="region" aria-label="Selection">
       <b>{all ? `All ${exact(total)}` : exact(runs.length)} selected</b>
-      {!all && session.may("administer") && total > runs.length && (
+      {!all && session.may("operate") && total > runs.length && (
         <button type="button" class="link" onClick={onAll}>Select all {exact(total)} that match</button>
       )}
       {kinds.map((k) => (
@@ -52,32 +52,33 @@ export function BulkBar({ runs, all, total, filters, onAll, onClear }: BarProps)
       ))}
       <span class="grow" />
       <button type="button" class="btn quiet sm" onClick={onClear}>Clear <kbd class="kbd">Esc</kbd></button>
-      {kind && !all && <Confirm act={actOf(kind, runs, session.say)} onClose={() => (setKind(undefined), onClear())} />}
-      {kind && all && <BulkDialog kind={kind} filters={filters} onClose={() => setKind(undefined)} />}
+      {kind && !all && runs.length === 1 && <Confirm act={actOf(kind, runs[0]!)} onClose={() => (setKind(undefined), onClear())} />}
+      {kind && (all || runs.length > 1) && (
+        <BulkDialog kind={kind} query={all ? queryText(filters) : namesOf(runs)} every={all && !isFiltered(filters)}
+          onClose={() => setKind(undefined)} />
+      )}
     </div>
   );
 }
 
-// actOf acts on each selected run.
-function actOf(kind: Kind, runs: Run[], say: (text: string, bad?: boolean) => void): Act {
+// actOf acts on one run; more than one are a job.
+function actOf(kind: Kind, r: Run): Act {
   return {
-    title: `${kind.verb}: ${plural(runs.length, "run")}`, verb: kind.verb, danger: !!kind.danger, reason: !!kind.reason,
-    done: `${kind.done}: ${plural(runs.length, "run")}`,
-    what: <>{join(runs.slice(0, 5).map((r) => r.run))}{runs.length > 5 ? ` and ${runs.length - 5} more` : ""}</>,
-    run: async (reason) => {
-      const refused: string[] = [];
-      for (const r of runs) await kind.one(r, reason).catch((e: Error) => refused.push(`${r.run}: ${e.message}`));
-      if (refused.length === runs.length) throw new Error(refused[0]);
-      if (refused.length) say(`${refused.length} refused. ${refused[0]}`, true);
-    },
+    title: `${kind.verb}: 1 run`, verb: kind.verb, danger: !!kind.danger, reason: !!kind.reason,
+    done: `${kind.done}:`, link: { to: href(runPath(r.flow, r.run)), text: r.run }, what: <>{r.run}</>, run: (reason) => kind.one(r, reason),
   };
 }
 
-// BulkDialog previews a job on all runs that match, and starts it.
-function BulkDialog({ kind, filters, onClose }: { kind: Kind; filters: Filters; onClose(): void }) {
+// namesOf returns a query of the selected runs.
+const namesOf = (runs: Run[]) => new URLSearchParams(runs.map((r) => ["run", `${r.flow}/${r.run}`])).toString();
+
+interface BulkProps { kind: Kind; query: string; every: boolean; onClose(): void }
+
+// BulkDialog previews a job on the runs of a query, starts it, and goes to its progress.
+function BulkDialog({ kind, query, every, onClose }: BulkProps) {
   const [preview, setPreview] = useState<BulkPreview>();
   const [error, setError] = useState<Error>();
-  const body = { query: queryText(filters), every_run: !isFiltered(filters), action: kind.action };
+  const [body] = useState({ query, every_run: every, action: kind.action });
   useEffect(() => {
     post(["bulk", "preview"], body).then(setPreview, setError);
   }, []);
@@ -89,12 +90,13 @@ function BulkDialog({ kind, filters, onClose }: { kind: Kind; filters: Filters; 
     );
   }
   const act: Act = {
-    title: `${kind.verb}: all that match`, verb: kind.verb, danger: !!kind.danger, reason: !!kind.reason,
+    title: preview ? `${kind.verb}: ${plural(preview.runs, "run")}` : kind.verb, verb: kind.verb, danger: !!kind.danger, reason: !!kind.reason,
     done: "The bulk job has started",
     what: preview ? <Preview preview={preview} /> : <p role="status">Counting the runs…</p>,
     run: async (reason) => {
       const job = await post(["bulk"], { ...body, action: { ...kind.action, ...(reason && { reason }) } });
       go(href(["bulk", job.id]));
+      return new Made({ to: href(["bulk", job.id]), text: "Show it" });
     },
   };
   return <Confirm act={act} onClose={onClose} />;

@@ -17,22 +17,30 @@ export function filtersOf(query: URLSearchParams): Filters {
 }
 
 export const spans: readonly (readonly [string, string])[] = [
-  ["", "Any time"], ["15m", "Last 15 minutes"], ["2h", "Last 2 hours"], ["24h", "Last 24 hours"], ["168h", "Last 7 days"],
+  ["", "Any time"], ["15m", "Last 15 minutes"], ["2h", "Last 2 hours"], ["24h", "Last 24 hours"], ["today", "Today"],
+  ["yesterday", "Yesterday"], ["7d", "Last 7 days"],
 ];
 
-const unit: Record<string, number> = { m: 60_000, h: 3_600_000 };
+// isMoment reports whether a time is a moment, which the API takes, and not a word of a search.
+const isMoment = (from: string) => /^\d{4}-/.test(from);
 
-// fromTime returns the time of "2h" before now, or of an absolute time.
-export function fromTime(from: string, now = Date.now()): string | undefined {
-  const m = from.match(/^(\d+)([mh])$/);
-  if (m) return new Date(now - Number(m[1]) * unit[m[2]!]!).toISOString();
-  return from || undefined;
+// searchAt is the present, from which the server counts the times of a search, with the time zone of the reader.
+export function searchAt(): string {
+  const now = new Date();
+  const minutes = -now.getTimezoneOffset();
+  const two = (n: number) => String(Math.floor(n)).padStart(2, "0");
+  const offset = `${minutes < 0 ? "-" : "+"}${two(Math.abs(minutes) / 60)}:${two(Math.abs(minutes) % 60)}`;
+  const local = new Date(now.getTime() + minutes * 60_000).toISOString().slice(0, 23);
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  return `${local}${offset}${zone ? `[${zone}]` : ""}`;
 }
 
 // parametersOf returns the parameters of list-runs, count-runs and bulk jobs.
 export function parametersOf(f: Filters): Parameters {
+  const search = [f.q, isMoment(f.from) ? "" : f.from].filter(Boolean).join(" ");
   const out: Parameters = {
-    text: f.q, flow: f.flow, created_from: fromTime(f.from), created_before: f.before || undefined, state: f.states,
+    search: search || undefined, search_at: search ? searchAt() : undefined, flow: f.flow,
+    created_from: isMoment(f.from) ? f.from : undefined, created_before: f.before || undefined, state: f.states,
     key: f.key || undefined, queued: f.queued || undefined,
   };
   for (const tag of f.tags) {
@@ -52,25 +60,8 @@ export function queryText(f: Filters): string {
   return out.toString();
 }
 
-const runStates = ["running", "succeeded", "failed", "cancelled", "expired"];
-
-// search takes what was typed: key:value pairs become chips, the rest stays text.
-export function search(text: string, f: Filters) {
-  const rest: string[] = [];
-  const states = new Set(f.states);
-  const tags = new Set(f.tags);
-  let { flow, key: runKey, queued } = f;
-  for (const word of text.trim().split(/\s+/)) {
-    const [, key = "", value = ""] = word.match(/^([\w.-]+):(.+)$/) ?? [];
-    if (key === "state" && runStates.includes(value)) states.add(value);
-    else if (key === "flow") flow = value;
-    else if (key === "key") runKey = value;
-    else if (word === "is:queued") queued = true;
-    else if (key) tags.add(word);
-    else if (word) rest.push(word);
-  }
-  setQuery({ q: rest.join(" "), flow, state: [...states], tag: [...tags], key: runKey, queued: queued ? "true" : undefined });
-}
+// search takes the words that were typed; the server reads them.
+export const search = (text: string) => setQuery({ q: text.trim() });
 
 export const isFiltered = (f: Filters) =>
   !!(f.q || f.flow || f.from || f.before || f.states.length || f.tags.length || f.key || f.queued);

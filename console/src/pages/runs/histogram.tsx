@@ -23,8 +23,8 @@ export function Histogram({ filters }: { filters: Filters }) {
     const failed = await read({ finished_from: from, state: ["failed", "expired"] });
     const list = Array.from({ length: bars }, (_, i) => ({ at: last - (bars - 1 - i) * hour, started: 0, failed: 0 }));
     const at = (c: RunCount) => list[Math.round((Date.parse(c.hour ?? "") - list[0]!.at) / hour)];
-    for (const c of started.items) (at(c) ?? list[0]!).started += c.runs;
-    for (const c of failed.items) (at(c) ?? list[0]!).failed += c.runs;
+    for (const c of started.items) (at(c) ?? list[0]!).started += c.runs ?? 0;
+    for (const c of failed.items) (at(c) ?? list[0]!).failed += c.ends ?? 0;
     return list;
   }, [filters.flow, last]);
   const list = loaded.data ?? [];
@@ -33,7 +33,7 @@ export function Histogram({ filters }: { filters: Filters }) {
   return (
     <div class="histogram desk" role="group" aria-label="Starts per hour of the last two days">
       {list.map((b) => {
-        const text = `${clock(new Date(b.at), zone)}: ${plural(b.started, "start")}, ${b.failed} failed`;
+        const text = `${clock(new Date(b.at), zone)}: ${plural(b.started, "start")}, ${plural(b.failed, "failed end")}`;
         return (
           <button key={b.at} type="button" title={text} aria-label={text} tabIndex={b.started ? 0 : -1}
             onClick={() => setQuery({

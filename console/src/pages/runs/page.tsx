@@ -1,6 +1,6 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { get, post } from "../../api/client";
-import type { Flow, Page, Run, RunNow } from "../../api/types";
+import type { Flow, Lane, Page, Run, RunNow } from "../../api/types";
 import { useKeys } from "../../app/keys";
 import { useFeed } from "../../app/live";
 import { useLoad } from "../../app/load";
@@ -12,6 +12,7 @@ import { count, exact, plural } from "../../lib/text";
 import { Empty, Fault, Loading, NewPill, Segmented } from "../../ui/basic";
 import { Icon } from "../../ui/icon";
 import { StateLabel, states, type StateKey } from "../../ui/state";
+import { usePolled } from "../../ui/polled";
 import { BulkBar } from "./bulk";
 import { Chips } from "./chips";
 import { filtersOf, isFiltered, parametersOf, queryText, search, type Filters } from "./filters";
@@ -63,7 +64,7 @@ export function RunsPage() {
         <States tally={counts.data} filters={filters} />
         <section class="card fill" aria-label="List of runs">
           <header>
-            <h2>{counts.data?.more ? "more than " : ""}{plural(total, "run")}</h2>
+            <h2>{!counts.data ? "Runs" : <>{counts.data.more ? "more than " : ""}{plural(total, "run")}</>}</h2>
             <span class="s muted desk">newest first; starts per hour of {filters.flow || "all flows"}, failures in red</span>
             <span class="grow" />
             <span class="desk">
@@ -74,10 +75,11 @@ export function RunsPage() {
           <Histogram filters={filters} />
           <div class="scroll" data-density={density}>
             <NewPill n={list.fresh} onClick={list.reload} />
-            {list.error && !list.runs && <Fault error={list.error} retry={list.reload} />}
+            {list.error && <Fault error={list.error} retry={list.reload} />}
             {!list.runs && !list.error && <Loading />}
-            {list.runs?.length === 0 && <NoRuns filters={filters} />}
-            {list.runs && list.runs.length > 0 && (
+            {!list.error && list.runs?.length === 0 && <NoRuns filters={filters} />}
+            {list.incomplete && <p class="s muted" role="note">Older runs may be missing: the index of these words keeps the newest.</p>}
+            {!list.error && list.runs && list.runs.length > 0 && (
               <RunTable runs={list.runs} now={list.now} filters={filters} selectable={session.may("operate")}
                 selected={selected} all={all} onSelect={(s) => (setSelected(s), setAll(false))} />
             )}
@@ -124,7 +126,7 @@ interface Tally { states: Record<string, number>; more?: boolean }
 async function tallyOf(f: Filters, signal: AbortSignal): Promise<Tally> {
   if (!f.q && !f.tags.length && !f.from && !f.before && !f.key && !f.queued) {
     const page = await get(["counts"], { flow: f.flow, by: ["state"] }, signal);
-    return { states: Object.fromEntries(page.items.map((c) => [c.state!, c.runs])) };
+    return { states: Object.fromEntries(page.items.map((c) => [c.state!, c.runs ?? 0])) };
   }
   const query = queryText({ ...f, states: [] });
   return post(["bulk", "preview"], { query, action: { kind: "cancel" } });
@@ -135,6 +137,7 @@ function useRuns(filters: Filters) {
   const [runs, setRuns] = useState<Run[]>();
   const [now, setNow] = useState<ReadonlyMap<string, RunNow>>(new Map());
   const [next, setNext] = useState<string>();
+  const [incomplete, setIncomplete] = useState(false);
   const [error, setError] = useState<Error>();
   const [fresh, setFresh] = useState<ReadonlySet<string>>(new Set());
   const [version, setVersion] = useState(0);
@@ -150,7 +153,7 @@ function useRuns(filters: Filters) {
     setNow((old) => new Map([...old, ...found]));
     setRuns((old) => old?.map((r) => {
       const n = found.get(keyOf(r));
-      return n ? { ...r, state: n.state, nodes: n.nodes, closed_at: n.closed_at!, paused_at: n.paused_at! } : r;
+      return n ? { ...r, state: n.state, nodes: n.nodes, began_at: n.began_at, closed_at: n.closed_at!, paused_at: n.paused_at! } : r;
     }));
   }, []);
 
@@ -160,6 +163,7 @@ function useRuns(filters: Filters) {
       (page) => {
         setRuns(page.items);
         setNext(page.next);
+        setIncomplete(!!page.incomplete);
         setError(undefined);
         setFresh(new Set());
         void explain(page.items.filter(unclear));
@@ -194,7 +198,7 @@ function useRuns(filters: Filters) {
     setNext(page.next);
     void explain(page.items.filter(unclear));
   };
-  return { runs, now, error, fresh: fresh.size, more: !!next, next: more, reload };
+  return { runs, now, error, incomplete, fresh: fresh.size, more: !!next, next: more, reload };
 }
 
 const unclear = (r: Run) => r.state === "running" || r.state === "failed";
@@ -230,17 +234,34 @@ function SearchBox({ filters, flows }: { filters: Filters; flows: string[] }) {
       const run = await jump(typed, flows);
       if (run) return go(href(runPath(run.flow, run.run)));
     }
-    search(typed, filters);
+    search(typed);
   };
+  const words = useWords(text);
   return (
     <form class="search" role="search" onSubmit={submit}>
       <Icon name="search" />
       <input data-search name="q" type="search" aria-label="Search runs" value={text} autocomplete="off"
-        placeholder="Paste an id to jump, or type words and key:value, such as app.tenant:atlas"
+        placeholder="An id, or words such as: failed yesterday customer.id:broke card declined" list="search-words"
         onInput={(e) => setText(e.currentTarget.value)} />
+      <datalist id="search-words">{words.map((word) => <option key={word} value={word} />)}</datalist>
       <kbd class="kbd desk">/</kbd>
     </form>
   );
+}
+
+// useWords completes the last word of a search.
+function useWords(text: string): string[] {
+  const [words, setWords] = useState<string[]>([]);
+  useEffect(() => {
+    const [, before = "", word = ""] = text.match(/^(.*?)(\S*)$/) ?? [];
+    if (!word) return setWords([]);
+    const stop = new AbortController();
+    const timer = window.setTimeout(() => {
+      get(["search-words"], { word }, stop.signal).then((page) => setWords(page.items.map((w) => before + w)), () => undefined);
+    }, 150);
+    return () => (clearTimeout(timer), stop.abort());
+  }, [text]);
+  return words;
 }
 
 const shownStates: readonly StateKey[] = ["running", "succeeded", "failed", "cancelled", "expired"];
@@ -248,6 +269,10 @@ const shownStates: readonly StateKey[] = ["running", "succeeded", "failed", "can
 // States counts runs by state; each count is a filter.
 function States({ tally, filters }: { tally: Tally | undefined; filters: Filters }) {
   const { pending } = useSession();
+  const lanes = useLoad<Page<Lane>>((s) => get(["lanes"], {}, s), []);
+  usePolled(lanes.reload);
+  const stuck = (state?: string) => (lanes.data?.items ?? [])
+    .reduce((n, { health: h }) => n + (h.state !== "ok" && (!state || h.state === state) ? h.nodes ?? 0 : 0), 0);
   const total = Object.values(tally?.states ?? {}).reduce((a, b) => a + b, 0);
   const number = (n: number) => <b title={exact(n)}>{tally ? count(n) : "–"}</b>;
   return (
@@ -262,6 +287,12 @@ function States({ tally, filters }: { tally: Tally | undefined; filters: Filters
         </button>
       ))}
       <Link to={href(["inbox"])}><StateLabel state={states.person} />{number(pending)}</Link>
+      {([["stuck", states.late, "Stuck nodes", stuck()], ["unserved", states.unserved, "No worker", stuck("unserved")]] as const)
+        .map(([key, state, word, n]) => (
+          <Link key={key} to={href(["lanes"])} title="Nodes of all runs that do not start until somebody acts" data-stuck={key}>
+            <StateLabel state={{ ...state, hue: n ? state.hue : "idle" }} word={word} /><b>{lanes.data ? count(n) : "–"}</b>
+          </Link>
+        ))}
     </div>
   );
 }

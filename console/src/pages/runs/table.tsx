@@ -72,7 +72,7 @@ export function RunTable({ runs, now, filters, selectable, selected, all, onSele
               <td class="c3"><NodeBar n={r.nodes} /></td>
               <td class="c4"><Tags tags={r.tags} short /></td>
               <td class="num c2"><Time at={r.created_at} /></td>
-              <td class="num c3"><Took from={r.created_at} to={ended(r.state) ? r.closed_at ?? r.created_at : undefined} /></td>
+              <td class="num c3"><Took from={r.began_at} to={ended(r.state) ? r.closed_at ?? r.began_at : undefined} /></td>
             </tr>
           );
         })}

@@ -9,7 +9,7 @@ import { Top } from "../../app/shell";
 import { plural, words } from "../../lib/text";
 import { goDuration, span } from "../../lib/time";
 import { Card, Empty, Fault, Loading, Tags, ValueView } from "../../ui/basic";
-import { Confirm, type Act } from "../../ui/dialog";
+import { Confirm, Made, type Act } from "../../ui/dialog";
 import { StateLabel, stateOfRun, states } from "../../ui/state";
 import { Edit } from "./edit";
 import { Ago, Time } from "../../ui/time";
@@ -109,16 +109,16 @@ function One({ name }: { name: string }) {
 
 function Fires({ list }: { list: Fire[] }) {
   if (list.length === 0) return <Empty title="It has not fired yet." />;
-  const mark = (f: Fire) => f.outcome === "started" ? states.succeeded : f.outcome === "failed" ? states.failed : states.skipped;
+  const mark = (f: Fire) => f.outcome === "started" ? states.running : f.outcome === "failed" ? states.failed : states.skipped;
   return (
     <table>
-      <thead><tr><th class="w-time">Time</th><th class="w-state">Outcome</th><th>Run</th></tr></thead>
+      <thead><tr><th class="w-time">Time</th><th class="w-act">Outcome</th><th>Run</th></tr></thead>
       <tbody>
         {list.map((f, i) => (
           <tr key={i}>
             <td><Time at={f.at} /></td>
-            <td><StateLabel state={mark(f)} word={words(f.outcome) + (f.count > 1 ? ` ${f.count}×` : "")} />{f.triggered && <span class="tag">triggered</span>}</td>
-            <td class="mono">{f.run && f.flow ? <Link class="link" to={href(runPath(f.flow, f.run))}>{f.run}</Link> : <span class="soft">{f.reason}</span>}</td>
+            <td><StateLabel state={mark(f)} word={words(f.outcome) + (f.count > 1 ? ` ${f.count}×` : "")} /></td>
+            <td class="mono wrapped">{f.triggered && <span class="tag">triggered</span>}{f.run && f.flow ? <Link class="link" to={href(runPath(f.flow, f.run))}>{f.run}</Link> : <span class="soft">{f.reason}</span>}</td>
           </tr>
         ))}
       </tbody>
@@ -144,7 +144,11 @@ function actsOf(s: Schedule, reload: () => void): { pause: Act; reason: Act; tri
     },
     trigger: {
       title: "Trigger now", verb: "Trigger now", done: "Schedule triggered", what: `One run of ${s.flow} starts now, beside the timetable.`,
-      run: () => then(post([...path, "trigger"])),
+      run: async () => {
+        const made = await post([...path, "trigger"]);
+        reload();
+        return made.flow && made.run ? new Made({ to: href(runPath(made.flow, made.run)), text: made.run }) : undefined;
+      },
     },
     remove: {
       title: "Delete schedule", verb: "Delete schedule", keep: "Keep it", danger: true, done: "Schedule deleted",

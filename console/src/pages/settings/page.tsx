@@ -7,6 +7,7 @@ import { useSession } from "../../app/session";
 import { Top } from "../../app/shell";
 import { Card, CopyButton, Empty, Fault, Segmented } from "../../ui/basic";
 import { Confirm, Dialog } from "../../ui/dialog";
+import { zoneName } from "../../lib/time";
 import { Time } from "../../ui/time";
 
 export function SettingsPage() {
@@ -21,7 +22,7 @@ export function SettingsPage() {
           <Card title="How it looks">
             <div class="pad gap">
               <p class="row"><span class="grow">Theme</span><Segmented label="Theme" value={prefs.theme} onChange={(theme) => setPrefs({ theme })} options={[["system", "System"], ["light", "Light"], ["dark", "Dark"]]} /></p>
-              <p class="row"><span class="grow">Times</span><Segmented label="Times" value={prefs.zone} onChange={(zone) => setPrefs({ zone })} options={[["utc", "UTC"], ["local", "Local"]]} /></p>
+              <p class="row"><span class="grow">Times</span><Segmented label="Times" value={prefs.zone} onChange={(zone) => setPrefs({ zone })} options={[["local", `Local (${zoneName("local")})`], ["utc", "UTC"]]} /></p>
               <p class="row"><span class="grow">Rows</span><Segmented label="Rows" value={prefs.density} onChange={(density) => setPrefs({ density })} options={[["dense", "Dense"], ["roomy", "Roomy"]]} /></p>
               <label class="row check"><input type="checkbox" checked={prefs.keys} onChange={(e) => setPrefs({ keys: e.currentTarget.checked })} /> Single keys do something (<kbd class="kbd">?</kbd> lists them)</label>
             </div>

@@ -2,12 +2,14 @@ import { useState } from "preact/hooks";
 import { ApiError, get, post } from "../../api/client";
 import type { FlowDetail, RunDetail } from "../../api/types";
 import { useLoad } from "../../app/load";
+import { usePrefs } from "../../app/prefs";
 import { go, href, Link, runPath, useQuery } from "../../app/router";
 import { useSession } from "../../app/session";
 import { Top } from "../../app/shell";
 import { Card, Empty, Fault, Loading } from "../../ui/basic";
 import { tagsOf } from "../run/values";
 import { schemaOf } from "../../lib/schema";
+import { fromField, zoneName } from "../../lib/time";
 import { draftOf, isJson, SchemaEditor, toText } from "../../ui/form";
 
 // StartPage starts a run of a flow by the schema of its input.
@@ -37,6 +39,7 @@ interface Like { run: RunDetail; tags: Record<string, string> | undefined }
 
 function StartForm({ flow, like }: { flow: FlowDetail; like: Like | undefined }) {
   const session = useSession();
+  const { zone } = usePrefs();
   const schema = schemaOf(flow.input_schema);
   const [text, setText] = useState(() => like?.run.input?.json?.text ?? (schema ? toText(draftOf(schema)) : ""));
   const [id, setId] = useState("");
@@ -58,10 +61,10 @@ function StartForm({ flow, like }: { flow: FlowDetail; like: Like | undefined })
     const named = tags.filter(([name]) => name);
     if (named.length) add("tags", Object.fromEntries(named));
     if (priority.trim()) add("priority", Number(priority));
-    if (startAt) add("start_at", new Date(startAt).toISOString());
+    if (startAt) add("start_at", fromField(startAt, zone).toISOString());
     try {
       const run = await post(["flows", flow.name, "runs"], `{${parts.join(",")}}`);
-      session.say(run.existed ? "The run was there already" : "Run started");
+      session.say(run.existed ? "The run was there already" : "Run started", false, { to: href(runPath(run.flow, run.run)), text: run.run });
       go(href(runPath(run.flow, run.run)));
     } catch (e) {
       const found: Record<string, string> = {};
@@ -87,7 +90,7 @@ function StartForm({ flow, like }: { flow: FlowDetail; like: Like | undefined })
             <TagFields tags={tags} onChange={setTags} />
             <label class="field"><span>Priority</span>
               <input class="input" name="priority" inputMode="numeric" value={priority} onInput={(e) => setPriority(e.currentTarget.value)} /></label>
-            <label class="field"><span>Start at <span class="muted">(local time; at once if empty)</span></span>
+            <label class="field"><span>Start at <span class="muted">({zoneName(zone)}; at once if empty)</span></span>
               <input class="input" name="start_at" type="datetime-local" value={startAt} onInput={(e) => setStartAt(e.currentTarget.value)} /></label>
           </div>
         </Card>

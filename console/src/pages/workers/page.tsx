@@ -13,16 +13,19 @@ import { StateLabel, states } from "../../ui/state";
 import { Ago, Took } from "../../ui/time";
 import { usePolled } from "../../ui/polled";
 
-const buildOf = (w: Worker) => [w.build.path, w.build.version ?? w.build.revision?.slice(0, 10)].filter(Boolean).join(" ") || "unknown build";
+// buildOf names the program and its code: two programs of one module are two groups, and so are two revisions of one.
+const buildOf = ({ build: b }: Worker) => [b.package ?? b.path, b.version, b.revision && b.revision.slice(0, 12) + (b.modified ? "+" : "")]
+  .filter(Boolean).join(" ") || "unknown build";
 
 export function WorkersPage() {
   const session = useSession();
   const loaded = useLoad<Page<Worker>>((s) => get(["workers"], {}, s), []);
   const lanes = useLoad<Page<Lane>>((s) => get(["lanes"], {}, s), []);
   usePolled(loaded.reload);
+  usePolled(lanes.reload);
   const [drain, setDrain] = useState<Worker>();
   const list = loaded.data?.items;
-  const unserved = lanes.data?.items.filter((l) => l.blocked.route > 0) ?? [];
+  const unserved = lanes.data?.items.filter((l) => l.health.state === "unserved") ?? [];
   const groups = new Map<string, Worker[]>();
   for (const w of list ?? []) groups.set(buildOf(w), [...(groups.get(buildOf(w)) ?? []), w]);
   return (
@@ -30,9 +33,10 @@ export function WorkersPage() {
       <Top crumbs={<h1>Workers</h1>} />
       <div class="page scroll">
         {unserved.map((l) => (
-          <section key={l.name} class="why w-lost">
+          <section key={l.name} class="why w-lost" data-unserved={l.name}>
             <span class="c-lost"><Icon name="unserved" /></span>
-            <p class="grow"><b>No worker takes {plural(l.blocked.route, "node")}</b> of lane <code>{l.name}</code>: none registers the activity or offers the capabilities.</p>
+            <p class="grow"><b>No worker takes {plural(l.health.nodes ?? 0, "node")}</b> of lane <code>{l.name}</code>: {l.health.reason}.{" "}
+              <small class="soft">{l.health.remedy}</small></p>
             <Link class="btn" to={href(["lanes", l.name])}>Show the lane</Link>
           </section>
         ))}
@@ -42,7 +46,7 @@ export function WorkersPage() {
         {[...groups].map(([build, workers]) => (
           <Card key={build} title={<code>{build}</code>} note={plural(workers.length, "worker")}>
             <table>
-              <thead><tr><th class="w-state">State</th><th class="w-run">Worker</th><th>Slots</th><th class="c2">Lanes</th><th class="c4">Capabilities</th><th class="num w-time c3">Last report</th><th class="num w-took c3">Up for</th><th class="w-act"><span class="sr">Actions</span></th></tr></thead>
+              <thead><tr><th class="w-state">State</th><th class="w-run">Worker</th><th class="w-slots">Slots</th><th class="c2 w-lanes">Lanes</th><th class="c4">Capabilities</th><th class="num w-time c3">Last report</th><th class="num w-took c3">Up for</th><th class="w-act"><span class="sr">Actions</span></th></tr></thead>
               <tbody>
                 {workers.map((w) => {
                   const drains = w.state === "draining" || !!w.drain_requested_at;
