@@ -42,7 +42,7 @@ func tree(a *shell.App) *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add("serve", serve.Dev(a), serve.Server(a), serve.Keeper(a), serve.MCP(a), serve.Doctor(a))
+	add("serve", serve.New(a), serve.Dev(a), serve.Server(a), serve.Keeper(a), serve.MCP(a), serve.Doctor(a))
 	add("runs", runs.Start(a), runs.Run(a), waits.Inbox(a), waits.Answer(a), waits.Signal(a), waits.Wait(a), runs.Timer(a),
 		runs.Values(a), runs.Attempts(a), runs.Bulk(a), runs.Feed(a))
 	add("load", load.Flow(a), load.Schedule(a), load.Lane(a), load.Activity(a), load.Limit(a), load.Budget(a),

@@ -35,14 +35,20 @@ func TestCompletion(t *testing.T) {
 			"run show ": "ask", "run show a": "ask", "run show b": "", "run show ask ": "s r2 r1", "run show ask r": "r2 r1",
 			"run logs ask s ": "gate", "run show ask/": "", "run list --flow ": "ask", "run list -o ": "table wide json jsonl yaml name",
 			"start ": "ask", "answer ask s ": "gate", "schedule show ": "", "run l": "list logs",
+			"run list --state ": "running succeeded failed cancelled expired", "run count --state failed,s": "failed,succeeded",
+			"run list --search fai": "failed", "run list --search yesterday|tod": "yesterday|today",
 			"bulk start ": strings.Join(runs.Actions, " "),
 		} {
 			args := strings.Split(typed, " ")
+			args[len(args)-1] = strings.ReplaceAll(args[len(args)-1], "|", " ")
 			lines := strings.Split(strings.TrimSpace(x.ok(append([]string{"__complete"}, args...)...)), "\n")
 			var got []string
 			for _, line := range lines[:len(lines)-1] {
 				completion, _, _ := strings.Cut(line, "\t")
 				got = append(got, completion)
+			}
+			for i := range got {
+				got[i] = strings.ReplaceAll(got[i], " ", "|")
 			}
 			require.ElementsMatch(t, strings.Fields(want), got, typed)
 			require.Equal(t, ":4", lines[len(lines)-1], "no files: %s", typed)

@@ -38,6 +38,12 @@ func TestDoctor(t *testing.T) {
 		require.Contains(t, stdout, "keeper.none")
 		require.Contains(t, stdout, "run flowfabric keeper")
 		require.Contains(t, stdout, "worker.none")
+		verdict := "1 node waits, and no worker serves the lane"
+		require.Contains(t, stdout, verdict)
+		require.Regexp(t, `default +unserved +1 .*`+verdict, x.ok("lane", "list"))
+		require.Contains(t, x.ok("lane", "show", "default"), verdict)
+		_, _, stderr = x.run("worker", "list")
+		require.Contains(t, stderr, "lane default: "+verdict)
 
 		b.Worker(t, []activity.Handler{act})
 		keeper := b.Keeper(t)

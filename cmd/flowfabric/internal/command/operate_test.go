@@ -117,7 +117,7 @@ func TestOperatorRepairsFailedRun(t *testing.T) {
 		require.Equal(t, "succeeded\n", x.ok("run", "wait", "import", "monday"))
 		require.Equal(t, "\"ok\"\n", x.ok("run", "result", "import", "monday"))
 		require.Contains(t, x.ok("run", "show", "import", "monday"), "run again 1 time,")
-		require.Contains(t, x.ok("run", "watch", "import", "monday"), "flow_success")
+		require.Contains(t, x.ok("run", "watch", "import", "monday"), "run succeeded")
 		require.Contains(t, x.fails(shell.ExitUsage, "run", "purge", "import", "monday"), "--yes")
 		require.Contains(t, x.ok("run", "purge", "import", "monday", "--dry-run"), "would purge run monday")
 		require.Len(t, x.lines("run", "list"), 1)
@@ -161,7 +161,8 @@ func TestWaitsAndCancels(t *testing.T) {
 		x.ok("run", "cancel", "--reason", "enough", "--yes", "approve", "--", "-odd")
 		require.Regexp(t, `cancelled by ".+": "enough"`, x.ok("run", "show", "approve", "--", "-odd"))
 
-		require.Equal(t, "accepted, but it does not count for the wait\n", x.ok("signal", "no", "approve", "b", "answer", "--payload", `"x"`))
+		require.Contains(t, x.fails(shell.ExitRunFailed, "signal", "no", "approve", "b", "answer", "--payload", `"x"`),
+			`the wait takes no signal of that name; the names that count: yes`)
 		require.Equal(t, "no", x.lines("wait", "signals", "approve", "b", x.lines("inbox", "approve", "b")[0]["id"].(string))[0]["name"])
 		require.Equal(t, "resumed\n", x.ok("answer", "approve", "b", "--payload", `"done"`))
 		require.Contains(t, x.fails(shell.ExitNotFound, "answer", "approve", "b", "--payload", `"done"`), "run b of flow approve has no open wait\n")

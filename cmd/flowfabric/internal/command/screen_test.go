@@ -93,8 +93,8 @@ func TestWatchOnATerminal(t *testing.T) {
 	ended := x.onTerminal(program, "run", "watch", "ask/r")
 	first := person.until(t, "…")
 	require.Contains(t, first, "r of ask: running, 2 of 2 nodes open")
-	require.Contains(t, first, "⏸ gate")
-	for line := range strings.SplitSeq(strings.ReplaceAll(first, "\x1b[J", ""), "\r\n") {
+	require.Contains(t, first, "\x1b[33m⏸\x1b[0m gate", "its state has a colour")
+	for line := range strings.SplitSeq(strings.NewReplacer("\x1b[J", "", "\x1b[33m", "", "\x1b[0m", "").Replace(first), "\r\n") {
 		require.LessOrEqual(t, len([]rune(line)), 59+len("\x1b[2A\r"), "%q", line)
 	}
 	require.Equal(t, "resumed\n", x.ok("answer", "ask/r", "--payload", `"yes"`))

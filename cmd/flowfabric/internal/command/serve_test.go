@@ -5,8 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -18,6 +21,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/connect"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // serveUntilEnd runs a command that serves until the test ends, and returns its first line.
@@ -31,6 +35,7 @@ func serveUntilEnd(t *testing.T, env map[string]string, args ...string) string {
 	reader := bufio.NewReader(read)
 	line, err := reader.ReadString('\n')
 	require.NoError(t, err)
+	line = strings.TrimPrefix(line, "Console   ")
 	go func() { _, _ = io.Copy(io.Discard, reader) }()
 	t.Cleanup(func() {
 		stop()
@@ -44,7 +49,7 @@ func TestDev(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
 	x := terminal{t: t, open: connect.Open}
-	x.where.URL = serveUntilEnd(t, nil, "dev", "--demo", "--listen", "127.0.0.1:0")
+	x.where.URL = serveUntilEnd(t, nil, "dev", "--demo", "--listen", "127.0.0.1:0", "--engine-listen", "off")
 	require.Contains(t, x.ok("run", "result", "demo-hello/first", "--wait"), "Hello, world!")
 	enginetest.Eventually(t, func() string {
 		if len(x.lines("inbox", "--audience", "shop")) == 0 {
@@ -55,8 +60,43 @@ func TestDev(t *testing.T) {
 	require.Equal(t, "resumed\n", x.ok("answer", "demo-order/first", "--approve", "--comment", "in stock"))
 	x.ok("run", "wait", "demo-order/first")
 	require.Equal(t, "\"sent to Ada for 35\"\n", x.ok("run", "result", "demo-order/first"))
-	require.Equal(t, "demo-hello\ndemo-order\n", x.ok("flow", "list", "-o", "name"))
+	require.Contains(t, x.ok("flow", "list", "-o", "name"), "demo-hello\ndemo-import\n")
 	require.Contains(t, x.ok("top", "--count", "1"), "RUNNING")
+}
+
+// Programs and commands reach the engine of the development server at its port, and find no fault in its memory.
+func TestDevListensAsAnEngine(t *testing.T) {
+	t.Parallel()
+	enginetest.Only(t, testserver.Embedded)
+	ctx, stop := context.WithCancel(enginetest.Context(t))
+	read, write := io.Pipe()
+	ended := make(chan int, 1)
+	a := shell.App{Stdin: strings.NewReader(""), Stdout: write, Stderr: io.Discard, Env: func(string) string { return "" }}
+	go func() {
+		ended <- Run(ctx, a, []string{"dev", "--listen", "localhost:0", "--engine-listen", "127.0.0.1:0"})
+		write.Close()
+	}()
+	reader := bufio.NewReader(read)
+	console, err := reader.ReadString('\n')
+	require.NoError(t, err)
+	require.Regexp(t, `^Console   http://localhost:\d+\n$`, console)
+	line, err := reader.ReadString('\n')
+	require.NoError(t, err)
+	match := regexp.MustCompile(`^Engine    export FLOWFABRIC_URL=(valkey://localhost:\d+)   # for your workers and clients\n$`).FindStringSubmatch(line)
+	require.NotNil(t, match, line)
+	x := terminal{t: t, open: connect.Open}
+	x.where.URL = match[1]
+	x.ok("run", "list")
+	var log strings.Builder
+	engine, err := runtime.Open(ctx, match[1], runtime.OpenConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	require.NoError(t, err)
+	require.NoError(t, engine.Close())
+	require.NotContains(t, log.String(), "misconfigured")
+	findings := x.ok("doctor", "-o", "name")
+	require.Contains(t, findings, "engine.in_memory")
+	require.NotContains(t, findings, "persistence.off")
+	stop()
+	require.Zero(t, <-ended)
 }
 
 // A server with tokens refuses callers without one, and those who lack a right.
@@ -92,7 +132,10 @@ func serveDirectory(t *testing.T, url string) string {
 	read, write := io.Pipe()
 	ended := make(chan int)
 	a := shell.App{Stdin: strings.NewReader(""), Stdout: write, Stderr: io.Discard, Env: func(string) string { return "" }}
-	go func() { ended <- Run(ctx, a, []string{"dev", "--url", url, "--listen", "127.0.0.1:0"}); write.Close() }()
+	go func() {
+		ended <- Run(ctx, a, []string{"dev", "--url", url, "--listen", "127.0.0.1:0", "--engine-listen", "off"})
+		write.Close()
+	}()
 	_, err := bufio.NewReader(read).ReadString('\n')
 	require.NoError(t, err)
 	stop()
@@ -142,6 +185,18 @@ func TestServeRefusesInvalidConfig(t *testing.T) {
 	require.Contains(t, x.fails(shell.ExitUsage, "server"), "no engine is named")
 	x.fails(shell.ExitUsage, "keeper")
 	x.fails(shell.ExitUsage, "--url", "embedded:"+t.TempDir(), "dev", "--listen", "0.0.0.0:0")
+	require.Contains(t, x.fails(shell.ExitUsage, "dev", "--listen", "127.0.0.1:0", "--engine-listen", "0.0.0.0:0"),
+		"must be a loopback address")
+	require.Contains(t, x.fails(shell.ExitUsage, "--url", "valkey://x", "dev", "--engine-listen", "127.0.0.1:0"), "embedded engine")
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
+	for _, args := range [][]string{
+		{"--listen", taken.Addr().String(), "--engine-listen", "off"}, {"--listen", "127.0.0.1:0", "--engine-listen", taken.Addr().String()},
+	} {
+		text := x.fails(shell.ExitFailed, append([]string{"dev"}, args...)...)
+		require.Contains(t, text, taken.Addr().String()+": another program has this port")
+	}
 }
 
 // A program with a language model runs the command and calls a tool.

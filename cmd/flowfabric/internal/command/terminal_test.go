@@ -2,12 +2,14 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -31,7 +33,13 @@ type terminal struct {
 	b     *enginetest.Bench
 	where connect.Where
 	open  func(context.Context, connect.Where) (*connect.Session, error)
+
+	local    string // the address of the local server
+	patience time.Duration
 }
+
+// unused is an address at which no server listens.
+const unused = "http://127.0.0.1:1"
 
 // onEngine returns a terminal whose commands work on the engine in this process.
 func onEngine(t *testing.T, b *enginetest.Bench) terminal {
@@ -42,7 +50,7 @@ func onEngine(t *testing.T, b *enginetest.Bench) terminal {
 	open := func(context.Context, connect.Where) (*connect.Session, error) {
 		return &connect.Session{Client: s.Client, Engine: s.Engine, Close: func() {}}, nil
 	}
-	return terminal{t, b, connect.Where{URL: "valkey://engine"}, open}
+	return terminal{t: t, b: b, where: connect.Where{URL: "valkey://engine"}, open: open}
 }
 
 // onServer returns a terminal whose commands call a server of the engine.
@@ -53,7 +61,7 @@ func onServer(t *testing.T, b *enginetest.Bench) terminal {
 	listener := httptest.NewServer(s.Handler())
 	t.Cleanup(listener.Close)
 	t.Cleanup(s.Close)
-	return terminal{t, b, connect.Where{URL: listener.URL}, connect.Open}
+	return terminal{t: t, b: b, where: connect.Where{URL: listener.URL}, open: connect.Open}
 }
 
 // eachWay runs a test on each engine, directly and through a server.
@@ -80,7 +88,10 @@ func (x terminal) environment(name string) string {
 func (x terminal) runWith(stdin string, args ...string) (code int, stdout, stderr string) {
 	x.t.Helper()
 	var out, errs bytes.Buffer
-	a := shell.App{Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errs, Env: x.environment, Open: x.open}
+	a := shell.App{
+		Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errs, Env: x.environment, Open: x.open, Local: cmp.Or(x.local, unused),
+		Patience: x.patience,
+	}
 	code = Run(enginetest.Context(x.t), a, args)
 	return code, out.String(), errs.String()
 }

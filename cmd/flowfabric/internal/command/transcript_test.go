@@ -34,6 +34,7 @@ run count
 run show charge/b --columns node,activity,state,attempts,why
 run show charge/a --node take
 run why charge/b
+run why charge/b book
 run result charge/a
 !run result charge/b
 !run result charge/c
@@ -60,7 +61,9 @@ run purge charge/b --yes
 start ask --id x --input 1
 inbox --columns flow,run,node,title,signals,received
 inbox ask/x -o name
-signal maybe ask x gate
+!signal maybe ask x gate
+!signal yes ask x gate --payload {"approve":false}
+run why ask/x
 answer ask/x --approve --comment fine
 run wait ask/x
 !answer ask/x --approve
@@ -85,6 +88,7 @@ schedule resume nightly
 !schedule delete nightly
 schedule delete nightly --yes
 bulk preview rerun --flow charge --state succeeded -o json
+bulk preview cancel --flow charge --state failed
 token create ann --role viewer -o name
 token list --columns token,role
 token delete ann --yes
@@ -105,6 +109,7 @@ var stable = []struct {
 	{regexp.MustCompile(`\{fp:\d+\}:[0-9a-f-]{36}`), "EXECUTION"},
 	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "ID"},
 	{regexp.MustCompile(`worker-ID`), "WORKER"},
+	{regexp.MustCompile(`took [0-9.hms]+`), "took SPAN"},
 	{regexp.MustCompile(`\(build [^,]*,`), "(build),"},
 	{regexp.MustCompile(`"(flowfabric|anonymous|ann)"`), `"ACTOR"`},
 	{regexp.MustCompile(`(started_by|actor|created_by|by): (flowfabric|anonymous|ann)`), "$1: ACTOR"},

@@ -24,13 +24,15 @@ func TestUsage(t *testing.T) {
 	t.Parallel()
 	x := nowhere(t)
 	for _, c := range []struct{ args, want string }{
-		{"", "which command?"}, {"frobnicate", `no command "frobnicate"`}, {"rnu", "did you mean run?"},
-		{"run", "which command?"}, {"run lsit", "did you mean list"}, {"run list --nonsense", "unknown flag"},
+		{"frobnicate", `no command "frobnicate"`}, {"rnu", "did you mean run?"},
+		{"run lsit", "did you mean list"}, {"run list --nonsense", "unknown flag"},
 		{"run list extra", `takes no arguments, got ["extra"]`}, {"run list --tag x", "not key=value"},
 		{"run list --state lost", "must be one of running"}, {"run show one", "takes FLOW RUN, got 1 arguments"},
 		{"run show a b c", "takes FLOW RUN, got 3"}, {"run rerun a b --all --from c", "exclude each other"},
 		{"execution show nonsense", "nonsense"}, {"--odd", "unknown flag"}, {"run list --limit -1", "--limit -1: must not be negative"},
-		{"run count --hours -1", "must not be negative"}, {"run list --since -1h", "must not be negative"},
+		{"run count --hours -1", "must not be negative"}, {"run list --since -1h", "must not be negative"}, {"run list --until noon", "--until \"noon\": must be a time such as"},
+		{"dev --watch ./x --engine-listen off", "--watch needs --engine-listen"},
+		{"run list --color red", "must be auto, always or never"}, {"audit --since soon", "--since \"soon\""},
 		{"run list --since 1h --finished 1h", "cannot be combined"}, {"run list --tag UPPER=x", "UPPER"}, {"inbox one", "the flow alone"},
 		{"audit --limit -1", "must not be negative"}, {"inbox --flow a a b", "leave FLOW and RUN out"}, {"run purge a", "takes FLOW RUN"},
 		{"lane list x", "takes no arguments"}, {"worker drain", "takes WORKER"}, {"flow show a --graph x", "must be outline, mermaid, dot, svg or layout"},
@@ -67,7 +69,9 @@ func TestUsage(t *testing.T) {
 		x = nowhere(t)
 	}
 	x.where.URL = ""
-	require.Contains(t, x.fails(shell.ExitUsage, "run", "list"), "no engine or server is named")
+	text := x.fails(shell.ExitUsage, "run", "list")
+	require.Contains(t, text, "no engine or server is named, and no server answers at "+unused+" (connect: connection refused)")
+	require.Contains(t, text, "run flowfabric dev")
 	x.where.URL = "nonsense://"
 	x.open = connect.Open
 	x.fails(shell.ExitUsage, "run", "list")
@@ -177,7 +181,7 @@ func TestProfiles(t *testing.T) {
 	env := map[string]string{"XDG_CONFIG_HOME": dir}
 	run := func(args ...string) (int, string, string) {
 		var out, errs strings.Builder
-		a := shell.App{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Env: func(name string) string { return env[name] }}
+		a := shell.App{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Env: func(name string) string { return env[name] }, Local: unused}
 		code := Run(t.Context(), a, args)
 		return code, out.String(), errs.String()
 	}

@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/url"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/flowfabric/flowfabric-go/contract"
 	"github.com/flowfabric/flowfabric-go/httpclient"
@@ -56,6 +58,33 @@ func (w Where) Check() error {
 		return fmt.Errorf("%w: --actor %q is for engines; a server knows the actor by the login", ErrInvalid, w.Actor)
 	}
 	return nil
+}
+
+// answersWithin bounds the question whether a server answers.
+const answersWithin = 2 * time.Second
+
+// Answers returns why no server of FlowFabric answers at an address; nil if one does.
+func Answers(ctx context.Context, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, answersWithin)
+	defer cancel()
+	client, err := httpclient.New(address, httpclient.Config{})
+	if err != nil {
+		return err
+	}
+	info, err := client.GetServer(ctx)
+	switch {
+	case httpclient.Code(err) == "unauthorized":
+		return nil // a server with a login
+	case err == nil && info.Protocol == 0, httpclient.Code(err) == "not_a_server":
+		return errors.New("another program answers there")
+	case err == nil:
+		return nil
+	}
+	var failed *net.OpError
+	if errors.As(err, &failed) {
+		return failed.Err // which leaves the address out
+	}
+	return err
 }
 
 // Session is a connection.
@@ -138,6 +167,26 @@ func ShownURL(address string) string {
 		return address[at+1:]
 	}
 	return scheme + "://" + address[at+1:]
+}
+
+// Revision is the revision of the sources of this program, with a plus sign for changes since; empty where the build
+// does not know it.
+func Revision() string {
+	revision, changed := "", ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			switch {
+			case s.Key == "vcs.revision":
+				revision = s.Value[:min(len(s.Value), 12)]
+			case s.Key == "vcs.modified" && s.Value == "true":
+				changed = "+"
+			}
+		}
+	}
+	if revision == "" {
+		return ""
+	}
+	return revision + changed
 }
 
 // Version is the version of this program by its build information.

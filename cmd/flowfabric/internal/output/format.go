@@ -31,6 +31,8 @@ type Options struct {
 	// Columns are the names of the columns of tables; empty for the usual ones.
 	Columns   []string
 	NoHeaders bool
+	// Color shows states in colours, in tables and texts for people.
+	Color bool
 }
 
 // Check returns an error for an unknown format, and for columns without a table.
@@ -68,6 +70,14 @@ func (w *Writer) Say(format string, args ...any) {
 	if w.ForPeople() {
 		fmt.Fprintln(w.to, VisibleLines(fmt.Sprintf(format, args...)))
 	}
+}
+
+// State returns a state with its colour, on a terminal, for a text that the caller prints by itself.
+func (w *Writer) State(state string) string {
+	if !w.options.Color {
+		return state
+	}
+	return paint(state)
 }
 
 // Value prints a value: the text for people, its name, or the value itself.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"unicode/utf8"
 )
 
@@ -79,14 +78,31 @@ func List[T any](w *Writer, v View[T], items []T) error {
 		return w.data(items)
 	}
 	columns := v.chosen(w.options)
-	table := tabwriter.NewWriter(w.to, 0, 4, 2, ' ', 0)
-	if !w.options.NoHeaders {
-		fmt.Fprintln(table, row(columns, func(c Column[T]) string { return strings.ToUpper(c.Name) }))
-	}
+	rows := make([][]string, 0, len(items))
 	for _, item := range items {
-		fmt.Fprintln(table, row(columns, func(c Column[T]) string { return Visible(c.Text(item)) }))
+		rows = append(rows, cells(columns, func(c Column[T]) string { return Visible(c.Text(item)) }))
 	}
-	return table.Flush()
+	heads := cells(columns, func(c Column[T]) string { return strings.ToUpper(c.Name) })
+	if w.options.NoHeaders {
+		heads = make([]string, len(columns))
+	}
+	widths := make([]int, len(columns))
+	for _, row := range append([][]string{heads}, rows...) {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	if !w.options.NoHeaders {
+		if err := w.line(aligned(heads, widths)); err != nil {
+			return err
+		}
+	}
+	for _, row := range rows {
+		if err := w.line(aligned(paintStates(w, columns, row), widths)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func each[T any](items []T, print func(T) error) error {
@@ -98,15 +114,36 @@ func each[T any](items []T, print func(T) error) error {
 	return nil
 }
 
-func row[T any](columns []Column[T], text func(Column[T]) string) string {
+func cells[T any](columns []Column[T], text func(Column[T]) string) []string {
 	cells := make([]string, len(columns))
 	for i, c := range columns {
 		cells[i] = text(c)
 	}
-	return strings.TrimRight(strings.Join(cells, "\t"), "\t")
+	return cells
 }
 
-// Stream prints elements as they come: rows of a table whose columns become wider, or a value each.
+// paintStates gives the cells of columns with states their colours, on a terminal.
+func paintStates[T any](w *Writer, columns []Column[T], cells []string) []string {
+	for i, c := range columns {
+		switch c.Name {
+		case "state", "outcome", "severity", "kind":
+			cells[i] = w.State(cells[i])
+		}
+	}
+	return cells
+}
+
+// aligned returns cells as a line, filled to the widths of their columns.
+func aligned(cells []string, widths []int) string {
+	var b strings.Builder
+	for i, cell := range cells {
+		b.WriteString(cell)
+		b.WriteString(strings.Repeat(" ", max(0, widths[i]-visibleWidth(cell))+2))
+	}
+	return strings.TrimRight(b.String(), " ")
+}
+
+// Stream prints elements as they come: rows of a table whose columns keep their width, or a value each.
 type Stream[T any] struct {
 	w       *Writer
 	view    View[T]
@@ -119,7 +156,7 @@ type Stream[T any] struct {
 func NewStream[T any](w *Writer, v View[T]) *Stream[T] {
 	s := &Stream[T]{w: w, view: v, columns: v.chosen(w.options)}
 	for _, c := range s.columns {
-		s.widths = append(s.widths, c.Least)
+		s.widths = append(s.widths, max(c.Least, utf8.RuneCountInString(c.Name)))
 	}
 	return s
 }
@@ -139,22 +176,12 @@ func (s *Stream[T]) Print(item T) error {
 		return s.w.data(item)
 	}
 	if !s.begun && !s.w.options.NoHeaders {
-		if err := s.print(func(c Column[T]) string { return strings.ToUpper(c.Name) }); err != nil {
+		heads := cells(s.columns, func(c Column[T]) string { return strings.ToUpper(c.Name) })
+		if err := s.w.line(aligned(heads, s.widths)); err != nil {
 			return err
 		}
 	}
 	s.begun = true
-	return s.print(func(c Column[T]) string { return Visible(c.Text(item)) })
-}
-
-func (s *Stream[T]) print(text func(Column[T]) string) error {
-	var b strings.Builder
-	for i, c := range s.columns {
-		cell := text(c)
-		width := utf8.RuneCountInString(cell)
-		s.widths[i] = max(s.widths[i], width)
-		b.WriteString(cell)
-		b.WriteString(strings.Repeat(" ", s.widths[i]-width+2))
-	}
-	return s.w.line(strings.TrimRight(b.String(), " "))
+	row := cells(s.columns, func(c Column[T]) string { return Visible(c.Text(item)) })
+	return s.w.line(aligned(paintStates(s.w, s.columns, row), s.widths))
 }

@@ -64,6 +64,21 @@ func TestHiddenCharactersInYAML(t *testing.T) {
 	require.Equal(t, nasty, back[0].Name, "YAML is exact")
 }
 
+// On a terminal the states of a table have colours, which count for no width; nothing else has.
+func TestColors(t *testing.T) {
+	t.Parallel()
+	states := View[string]{Columns: []Column[string]{
+		{Name: "state", Text: func(s string) string { return s }}, {Name: "run", Text: func(s string) string { return s }},
+	}}
+	var b bytes.Buffer
+	require.NoError(t, List(New(&b, Options{Format: Table, Color: true}), states, []string{"failed", "running, paused", "odd\x1b[31m"}))
+	require.Equal(t, "STATE            RUN\n\x1b[31mfailed\x1b[0m           failed\n"+
+		"\x1b[36mrunning, paused\x1b[0m  running, paused\nodd\\x1b[31m      odd\\x1b[31m\n", b.String())
+	b.Reset()
+	require.NoError(t, List(New(&b, Options{Format: JSONL, Color: true}), states, []string{"failed"}))
+	require.Equal(t, "\"failed\"\n", b.String())
+}
+
 func TestStream(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
@@ -71,7 +86,7 @@ func TestStream(t *testing.T) {
 	require.NoError(t, s.Print(thing{Name: "a"}))
 	require.NoError(t, s.Print(thing{Name: "longer"}))
 	require.NoError(t, s.Print(thing{Name: "b"}))
-	require.Equal(t, "NAME  SECRET SIZE\na     7\nlonger  7\nb       7\n", b.String())
+	require.Equal(t, "NAME  SECRET SIZE\na     7\nlonger  7\nb     7\n", b.String())
 }
 
 // nasty contains characters that control terminals: C0, delete, C1 (CSI as one character), overrides and isolates of
@@ -101,4 +116,27 @@ func requireHarmless(t *testing.T, text string) {
 	t.Helper()
 	require.True(t, utf8.ValidString(text))
 	require.False(t, strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && isHidden(r) }), "%q", text)
+}
+
+// FuzzVisible prints any text: no part of it acts on the terminal, and text without control characters is printed
+// unchanged.
+func FuzzVisible(f *testing.F) {
+	for _, seed := range []string{"plain", "a\x1b[2J", "\u009b31m", "\u202eabc", "\xff\xfe", "a\nb", `\x1b`, "\u2028", "🏳️‍🌈", "\"\x7f\""} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got := Visible(text)
+		require.True(t, utf8.ValidString(got))
+		require.False(t, strings.ContainsFunc(got, isHidden), "%q", got)
+		require.Equal(t, got, Visible(got), "printed text is printed unchanged")
+		require.False(t, strings.ContainsFunc(strings.ReplaceAll(VisibleLines(text), "\n", ""), isHidden))
+		shown, err := VisibleJSON(map[string]string{"text": text})
+		require.NoError(t, err)
+		require.False(t, strings.ContainsFunc(shown, isHidden), "%q", shown)
+		var back map[string]string
+		require.NoError(t, json.Unmarshal([]byte(shown), &back), "%q", shown)
+		if utf8.ValidString(text) {
+			require.Equal(t, text, back["text"])
+		}
+	})
 }

@@ -1,4 +1,3 @@
-// Package cliflag has the flags that several commands take.
 package cliflag
 
 import (
@@ -77,58 +76,44 @@ func (f *JSON) Read(r *shell.Request, name string) (json.RawMessage, error) {
 	return text, nil
 }
 
-// Time reads a time of RFC 3339, a date, or a duration from now such as 90m or -2h.
-type Time struct {
-	Text string
-	Time time.Time
-}
-
-func DeclareTime(flags *pflag.FlagSet, name, usage string) *Time {
-	f := &Time{}
-	flags.StringVar(&f.Text, name, "", usage+": `TIME` of RFC 3339, or a duration from now such as 90m or -24h")
-	return f
-}
-
-// Parse reads the time; zero without the flag.
-func (f *Time) Parse(name string, now time.Time) error {
-	if f.Text == "" {
-		return nil
-	}
-	var err error
-	f.Time, err = ParseTime(f.Text, now)
-	if err != nil {
-		return fmt.Errorf("--%s %w", name, err)
-	}
-	return nil
-}
-
-func ParseTime(text string, now time.Time) (time.Time, error) {
-	if d, err := time.ParseDuration(text); err == nil {
-		return now.Add(d), nil
-	}
-	for _, layout := range []string{time.RFC3339Nano, time.DateOnly} {
-		if t, err := time.Parse(layout, text); err == nil {
-			return t, nil
-		}
-	}
-	return time.Time{}, fmt.Errorf("%q: must be a time such as 2026-11-20T08:00:00Z, or a duration such as 90m", text)
-}
-
 // Query are the flags that select runs.
 type Query struct {
+	search                         string
+	at                             time.Time // of the search
 	flow, states, text, key, order string
-	since, finished                time.Duration
+	since, until, finished         *Time
 	tags                           Tags
 	queued, children               bool
 }
 
-func DeclareQuery(flags *pflag.FlagSet) *Query {
-	q := &Query{tags: Tags{}}
+// runStates are the states of runs.
+var runStates = []string{
+	string(fabrictype.RunRunning), string(fabrictype.RunSucceeded), string(fabrictype.RunFailed),
+	string(fabrictype.RunCancelled), string(fabrictype.RunExpired),
+}
+
+// completeStates completes the last one of states with commas.
+func completeStates(_ *cobra.Command, _ []string, text string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	before := text[:strings.LastIndexByte(text, ',')+1]
+	var found []cobra.Completion
+	for _, state := range runStates {
+		if strings.HasPrefix(before+state, text) {
+			found = append(found, before+state)
+		}
+	}
+	return found, cobra.ShellCompDirectiveNoFileComp
+}
+
+func DeclareQuery(c *cobra.Command) *Query {
+	q, flags := &Query{tags: Tags{}}, c.Flags()
+	flags.StringVar(&q.search, "search", "",
+		"only runs that have these words: states, times (yesterday, 2h, 2026-11-28), values of tags, words of errors")
 	flags.StringVar(&q.flow, "flow", "", "only runs of this flow")
-	flags.StringVar(&q.states, "state", "",
-		"only these states, with commas: running, succeeded, failed, cancelled, expired")
-	flags.DurationVar(&q.since, "since", 0, "only runs that were started within this time, such as 90m or 24h")
-	flags.DurationVar(&q.finished, "finished", 0, "only runs that ended within this time, the last ones first")
+	flags.StringVar(&q.states, "state", "", "only these states, with commas: "+strings.Join(runStates, ", "))
+	shell.Must(c.RegisterFlagCompletionFunc("state", completeStates))
+	q.since = DeclareSince(flags, "since", "only runs that were started since then")
+	q.finished = DeclareSince(flags, "finished", "only runs that ended since then, the last ones first")
+	q.until = DeclareUntil(flags, "until", "only runs that were started, or with --finished that ended, before")
 	flags.StringVar(&q.text, "text", "", "only runs whose id or flow's name contains this")
 	flags.StringVar(&q.key, "key", "", "only runs with this key")
 	flags.BoolVar(&q.queued, "queued", false, "only runs that wait in the queue of their key")
@@ -138,10 +123,10 @@ func DeclareQuery(flags *pflag.FlagSet) *Query {
 	return q
 }
 
-// Query returns the query.
-func (q *Query) Query(now time.Time) runtime.RunQuery {
+// Query returns the query. Check has read its times.
+func (q *Query) Query() runtime.RunQuery {
 	query := runtime.RunQuery{
-		Flow: q.flow, Tags: q.tags, Text: q.text, Sort: q.order, Children: q.children,
+		Search: q.search, SearchAt: q.at, Flow: q.flow, Tags: q.tags, Text: q.text, Sort: q.order, Children: q.children,
 		Key: q.key, Queued: q.queued,
 	}
 	for text := range strings.SplitSeq(q.states, ",") {
@@ -149,17 +134,22 @@ func (q *Query) Query(now time.Time) runtime.RunQuery {
 			query.States = append(query.States, fabrictype.RunState(text))
 		}
 	}
-	if q.since > 0 {
-		query.CreatedFrom = now.Add(-q.since)
-	}
-	if q.finished > 0 {
-		query.FinishedFrom = now.Add(-q.finished)
+	query.CreatedFrom, query.FinishedFrom = q.since.Time, q.finished.Time
+	if q.finished.Text != "" {
+		query.FinishedBefore = q.until.Time
+	} else {
+		query.CreatedBefore = q.until.Time
 	}
 	return query
 }
 
+// Check reads the times and checks the query.
 func (q *Query) Check(now time.Time) error {
-	return errors.Join(shell.NotNegative("since", q.since), shell.NotNegative("finished", q.finished), q.Query(now).Check())
+	if q.search != "" {
+		q.at = now
+	}
+	return errors.Join(q.since.Parse("since", now), q.finished.Parse("finished", now), q.until.Parse("until", now),
+		q.Query().Check())
 }
 
 // Limit bounds how many elements of a list are printed.

@@ -62,7 +62,7 @@ func archiveWrite(a *shell.App) *cobra.Command {
 			return r.Out.Value(report, strconv.Itoa(report.Archived), text)
 		},
 	})
-	c.Flags().DurationVar(&purgeAfter, "purge-after", 0, "purge archived runs whose end is longer ago; 0 purges none")
+	cliflag.DeclareDuration(c.Flags(), &purgeAfter, "purge-after", 0, "purge archived runs whose end is longer ago; 0 purges none")
 	c.Flags().BoolVar(&rescan, "rescan", false, "look also at runs that ended long before the last end that was seen")
 	c.Flags().BoolVarP(&a.Flags.Yes, "yes", "y", false, "do not ask")
 	return c

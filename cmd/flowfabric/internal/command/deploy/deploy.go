@@ -2,8 +2,10 @@ package deploy
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -22,6 +24,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 	"github.com/flowfabric/flowfabric-go/internal/keyprefix"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/lualib"
 )
 
 func Token(a *shell.App) *cobra.Command {
@@ -82,7 +85,7 @@ func tokenCreate(a *shell.App) *cobra.Command {
 	c.Flags().StringVar(&rights, "rights", "",
 		"rights in addition to the role's, with commas: approve, payloads:read, work")
 	c.Flags().StringVar(&flows, "flows", "", "a `pattern` of the flows that it is for, such as billing-*")
-	c.Flags().DurationVar(&expires, "expires", 0, "how long it is valid; unlimited by default")
+	cliflag.DeclareDuration(c.Flags(), &expires, "expires", 0, "how long it is valid; unlimited by default")
 	return c
 }
 
@@ -201,7 +204,7 @@ func Secret(a *shell.App) *cobra.Command {
 			return r.Out.Value(rotated, "", fmt.Sprintf("partitions with the new secret: %d", rotated.Rotated))
 		},
 	})
-	c.Flags().DurationVar(&grace, "grace", 0,
+	cliflag.DeclareDuration(c.Flags(), &grace, "grace", 0,
 		"how long tokens that were signed with the old secret are valid; a day by default")
 	return a.Group("secret", "Rotate the secret of the tokens of waits", c)
 }
@@ -221,18 +224,16 @@ var auditView = output.View[fabrictype.AuditEntry]{
 
 func Audit(a *shell.App) *cobra.Command {
 	in := api.ListAuditInput{}
-	var since time.Duration
+	var since, until *cliflag.Time
 	var limit *cliflag.Limit
 	c := a.Command(shell.Spec{
 		Use: "audit", Short: "Show the changes with their actors, the latest first", Calls: []httpapi.Entry{httpapi.ListAudit},
 		Columns: auditView.ColumnNames(),
 		Check: func([]string) error {
-			return errors.Join(limit.Check(), shell.NotNegative("since", since))
+			return errors.Join(limit.Check(), since.Parse("since", a.Now()), until.Parse("until", a.Now()))
 		},
 		Do: func(r *shell.Request) error {
-			if since > 0 {
-				in.From = r.Now().Add(-since)
-			}
+			in.From, in.Before = since.Time, until.Time
 			page := func(p api.Paging) api.ListAuditInput {
 				in.Paging = p
 				return in
@@ -249,7 +250,8 @@ func Audit(a *shell.App) *cobra.Command {
 	c.Flags().StringVar(&in.Actor, "by", "", "only actions of this actor")
 	c.Flags().StringVar(&in.Action, "action", "", "only this action, such as set_limit")
 	c.Flags().StringVar(&in.Name, "name", "", "only actions on objects with this name")
-	c.Flags().DurationVar(&since, "since", 0, "only actions within this time, up to now; 0 is all")
+	since = cliflag.DeclareSince(c.Flags(), "since", "only actions since then")
+	until = cliflag.DeclareUntil(c.Flags(), "until", "only actions before")
 	limit = cliflag.DeclareLimit(c, 50)
 	return c
 }
@@ -397,19 +399,75 @@ func ACL(a *shell.App) *cobra.Command {
 	return c
 }
 
-// programVersion is the version of the command.
+// programVersion is the version of the command, and of the server that it reaches.
 type programVersion struct {
-	Version string `json:"version"`
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"`
+	Go       string `json:"go"`
+	Library  string `json:"library"`
+	Protocol int    `json:"protocol"`
+
+	Server *serverVersion `json:"server,omitempty"`
+}
+
+// serverVersion is the version of a server.
+type serverVersion struct {
+	URL      string `json:"url"`
+	Version  string `json:"version,omitempty"`
+	Library  string `json:"library,omitempty"`
+	Protocol int    `json:"protocol,omitempty"`
+	Error    string `json:"error,omitempty"`
 }
 
 func Version(a *shell.App) *cobra.Command {
 	return a.Standalone(shell.Spec{
-		Use: "version", Short: "Print the version of the command",
+		Use: "version", Short: "Print the versions of the command and of the server that it reaches",
+		Long: "Prints the version of the command, its revision, the build of the function library that it carries and the " +
+			"protocol between the library and programs, and the same of the server, if one is named or answers locally.",
 		Do: func(r *shell.Request) error {
-			v := programVersion{connect.Version()}
-			return r.Out.Value(v, v.Version, "flowfabric version "+v.Version)
+			v := programVersion{
+				Version: connect.Version(), Revision: connect.Revision(), Go: runtime.Version(),
+				Library: lualib.Build(), Protocol: lualib.Protocol, Server: versionOfServer(r),
+			}
+			text := "flowfabric version " + v.Version
+			if v.Revision != "" {
+				text += "\nrevision  " + v.Revision
+			}
+			text += fmt.Sprintf("\nlibrary   %s, protocol %d\nbuilt by  %s", v.Library, v.Protocol, v.Go)
+			switch s := v.Server; {
+			case s == nil:
+			case s.Error != "":
+				text += fmt.Sprintf("\nserver    %s does not answer: %s", s.URL, s.Error)
+			default:
+				text += fmt.Sprintf("\nserver    %s, version %s, library %s, protocol %d", s.URL, s.Version, s.Library, s.Protocol)
+			}
+			return r.Out.Value(v, v.Version, text)
 		},
 	})
+}
+
+// versionOfServer returns the version of the server that a command would reach; nil for an engine, and where no server
+// is named and none answers.
+func versionOfServer(r *shell.Request) *serverVersion {
+	const patience = 5 * time.Second
+	ctx, cancel := context.WithTimeout(r, patience)
+	defer cancel()
+	where, err := r.Reach(ctx)
+	if err != nil || !where.IsServer() {
+		return nil
+	}
+	found := &serverVersion{URL: connect.ShownURL(where.URL)}
+	session, err := r.Open(ctx, where)
+	if err == nil {
+		defer session.Close()
+		var info *api.ServerInfo
+		if info, err = session.Client.GetServer(ctx); err == nil {
+			found.Version, found.Library, found.Protocol = info.Version, info.Library, info.Protocol
+			return found
+		}
+	}
+	found.Error = err.Error()
+	return found
 }
 
 func Info(a *shell.App) *cobra.Command {

@@ -73,7 +73,7 @@ func flowShow(a *shell.App) *cobra.Command {
 		Check: func([]string) error { return cliflag.CheckDrawing(format) },
 		Do: func(r *shell.Request) error {
 			if format == cliflag.LayoutGraph {
-				l, err := shell.Call(r, httpapi.GetFlowLayout, httpapi.FlowInput{Flow: r.Args[0]})
+				l, err := shell.Call(r, httpapi.GetFlowLayout, httpapi.GetFlowLayoutInput{Flow: r.Args[0]})
 				if err != nil {
 					return err
 				}
@@ -346,17 +346,27 @@ var statisticsView = output.View[api.NodeStatistics]{
 		{Name: "retried", Text: func(n api.NodeStatistics) string { return strconv.Itoa(n.Retried) }},
 		{Name: "skipped", Wide: true, Text: func(n api.NodeStatistics) string { return strconv.Itoa(n.Skipped) }},
 		{Name: "median", Text: func(n api.NodeStatistics) string { return n.Median.String() }},
+		{Name: "p95", Text: func(n api.NodeStatistics) string { return n.P95.String() }},
 		{Name: "slowest", Text: func(n api.NodeStatistics) string { return n.Slowest.String() }},
 	},
 }
 
 func flowStatistics(a *shell.App) *cobra.Command {
 	var runs int
+	var search, order string
 	c := a.Command(shell.Spec{
-		Use: "statistics FLOW", Short: "Show how the nodes of a flow did in its last runs",
+		Use: "statistics FLOW", Short: "Show how the nodes of a flow did in its last runs, or in the runs of a time",
+		Example: "  flowfabric flow statistics orders --search yesterday --sort failures\n" +
+			"  flowfabric flow statistics orders --search 1h --sort p95",
+		Check: func(args []string) error {
+			return runtime.RunQuery{Search: search, SearchAt: a.Now()}.Check()
+		},
 		Calls: []httpapi.Entry{httpapi.GetFlowStatistics}, Columns: statisticsView.ColumnNames(),
 		Do: func(r *shell.Request) error {
-			s, err := shell.Call(r, httpapi.GetFlowStatistics, httpapi.FlowStatisticsInput{Flow: r.Args[0], Runs: runs})
+			s, err := shell.Call(r, httpapi.GetFlowStatistics, httpapi.FlowStatisticsInput{
+				Flow: r.Args[0], Runs: runs, Search: search, Sort: order,
+				SearchAt: runtime.RunQuery{SearchAt: r.Now()}.Values().Get("search_at"),
+			})
 			if err != nil {
 				return err
 			}
@@ -367,5 +377,7 @@ func flowStatistics(a *shell.App) *cobra.Command {
 		},
 	})
 	c.Flags().IntVar(&runs, "runs", 50, "the maximum of runs to evaluate, the newest first, up to 200")
+	c.Flags().StringVar(&search, "search", "", "only runs that these words select, such as yesterday, 2h or failed")
+	c.Flags().StringVar(&order, "sort", "flow", "order of the nodes: flow, failures, median or p95")
 	return c
 }

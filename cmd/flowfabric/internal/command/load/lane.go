@@ -24,6 +24,7 @@ var laneView = output.View[fabrictype.Lane]{
 	Name: func(l fabrictype.Lane) string { return l.Name },
 	Columns: []output.Column[fabrictype.Lane]{
 		{Name: "lane", Text: func(l fabrictype.Lane) string { return l.Name }},
+		{Name: "health", Text: func(l fabrictype.Lane) string { return l.Health.State }},
 		{Name: "eligible", Text: func(l fabrictype.Lane) string { return strconv.Itoa(l.Eligible) }},
 		{Name: "active", Text: func(l fabrictype.Lane) string { return strconv.Itoa(l.Active) }},
 		{Name: "delayed", Text: func(l fabrictype.Lane) string { return strconv.Itoa(l.Delayed) }},
@@ -43,12 +44,9 @@ var laneView = output.View[fabrictype.Lane]{
 			Name: "by operator", Wide: true, Text: func(l fabrictype.Lane) string { return strconv.Itoa(l.Blocked.Operator) },
 		},
 		{Name: "oldest", Text: func(l fabrictype.Lane) string { return output.At(l.Oldest) }},
-		{Name: "paused", Text: func(l fabrictype.Lane) string {
-			if l.PausedAt.IsZero() {
-				return ""
-			}
-			return "since " + output.At(l.PausedAt) + " by " + l.PausedBy + " " + l.PauseReason
-		}},
+		{Name: "programs", Wide: true, Text: func(l fabrictype.Lane) string { return strconv.Itoa(l.Health.Programs) }},
+		{Name: "why", Text: func(l fabrictype.Lane) string { return l.Health.Reason }},
+		{Name: "remedy", Wide: true, Text: func(l fabrictype.Lane) string { return l.Health.Remedy }},
 	},
 }
 
@@ -211,10 +209,27 @@ func servesActivity(list []string, name string) bool {
 	return name == ""
 }
 
+// noteUnserved names the lanes whose work no worker takes; with a lane, only that one.
+func noteUnserved(r *shell.Request, only string) error {
+	lanes, err := shell.Call(r, httpapi.ListLanes, httpapi.Empty{})
+	if err != nil {
+		return err
+	}
+	for _, l := range lanes.Items {
+		if l.Health.State == "unserved" && (only == "" || only == l.Name) {
+			r.Note("lane %s: %s", output.Visible(l.Name), l.Health.Reason)
+		}
+	}
+	return nil
+}
+
 func workerList(a *shell.App) *cobra.Command {
 	var lane, activity string
 	c := a.Command(shell.Spec{
-		Use: "list", Short: "Show the live workers with their activities", Calls: []httpapi.Entry{httpapi.ListWorkers},
+		Use: "list", Short: "Show the live workers with their activities",
+		Long: "Lists the live workers with their activities. For people, it then names on stderr the lanes whose work " +
+			"no worker takes.",
+		Calls:   []httpapi.Entry{httpapi.ListWorkers, httpapi.ListLanes},
 		Columns: workerView.ColumnNames(),
 		Do: func(r *shell.Request) error {
 			all, err := shell.Call(r, httpapi.ListWorkers, httpapi.Empty{})
@@ -227,7 +242,10 @@ func workerList(a *shell.App) *cobra.Command {
 					workers = append(workers, w)
 				}
 			}
-			return output.List(r.Out, workerView, workers)
+			if err := output.List(r.Out, workerView, workers); err != nil || !r.Out.ForPeople() {
+				return err
+			}
+			return noteUnserved(r, lane)
 		},
 	})
 	c.Flags().StringVar(&lane, "lane", "", "only workers that serve this lane")

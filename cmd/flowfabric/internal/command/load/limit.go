@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/command/cliflag"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/command/shell"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/command/wording"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
@@ -145,7 +146,7 @@ func limitSet(a *shell.App) *cobra.Command {
 	})
 	declareKey(c, &key, "limit")
 	c.Flags().IntVar(&atMost, "at-most", 0, "the maximum of starts within --per; 0 means no maximum")
-	c.Flags().DurationVar(&per, "per", 0, "the time of --at-most")
+	cliflag.DeclareDuration(c.Flags(), &per, "per", 0, "the time of --at-most")
 	c.Flags().IntVar(&atOnce, "at-once", 0, "the maximum of executions at a time; 0 means no maximum")
 	return c
 }
@@ -345,7 +346,7 @@ func budgetSet(a *shell.App) *cobra.Command {
 	c.Flags().StringToInt64Var(&change.hard, "hard", nil,
 		"the hard limit of each dimension, DIMENSION=AMOUNT with commas; 0 is none")
 	c.Flags().StringToInt64Var(&change.soft, "soft", nil, "the soft limit of each dimension; 0 is none")
-	c.Flags().DurationVar(&change.resetEvery, "reset-every", 0,
+	cliflag.DeclareDuration(c.Flags(), &change.resetEvery, "reset-every", 0,
 		"the interval at which the spent amounts return to 0; 0 means never")
 	c.Flags().StringVar(&change.effect, "effect", "",
 		"the effect of a hard limit on nodes: fail, block or cancel (the run); fail for a new budget")

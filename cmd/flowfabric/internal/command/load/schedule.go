@@ -139,11 +139,11 @@ func declareSchedule(c *cobra.Command) *scheduleFlags {
 	f.input = cliflag.DeclareJSON(flags, "input", "the input of its runs")
 	flags.StringVar(&f.cron, "cron", "", "five fields, or @hourly, @daily, @weekly, @monthly or @yearly")
 	flags.StringVar(&f.zone, "time-zone", "", "the time zone of --cron, such as Europe/Berlin; UTC by default")
-	flags.DurationVar(&f.every, "every", 0, "the interval")
+	cliflag.DeclareDuration(flags, &f.every, "every", 0, "the interval")
 	f.starting, f.ending = cliflag.DeclareTime(flags, "starting", "the earliest fire"), cliflag.DeclareTime(flags, "ending",
 		"the latest fire")
-	flags.DurationVar(&f.jitter, "jitter", 0, "the bound of the delay of each fire")
-	flags.DurationVar(&f.catchUp, "catch-up", 0, "how far back missed fires are started; an hour by default")
+	cliflag.DeclareDuration(flags, &f.jitter, "jitter", 0, "the bound of the delay of each fire")
+	cliflag.DeclareDuration(flags, &f.catchUp, "catch-up", 0, "how far back missed fires are started; an hour by default")
 	flags.StringVar(&f.overlap, "overlap", "",
 		"the policy while the last run is open: skip, queue, cancel_previous or allow")
 	flags.IntVar(&f.queueLimit, "queue-limit", 0, "how many fires wait with --overlap queue")
@@ -379,7 +379,7 @@ func scheduleBackfill(a *shell.App) *cobra.Command {
 		},
 		Do: func(r *shell.Request) error {
 			in := httpapi.BackfillScheduleInput{ScheduleInput: scheduleName(r)}
-			in.Body.From, in.Body.Until, in.Body.Overlap = from.Time, until.Time, overlap
+			in.Body.From, in.Body.Until, in.Body.Overlap = from.Time, until.Last(), overlap
 			b, err := shell.Call(r, httpapi.BackfillSchedule, in)
 			if err != nil {
 				return err
@@ -387,7 +387,7 @@ func scheduleBackfill(a *shell.App) *cobra.Command {
 			return r.Out.Value(b, r.Args[0], wording.Counted(b.Times, "time", "times"))
 		},
 	})
-	from, until = cliflag.DeclareTime(c.Flags(), "from", "the first time"), cliflag.DeclareTime(c.Flags(), "until", "the last time")
+	from, until = cliflag.DeclareSince(c.Flags(), "from", "the first time"), cliflag.DeclareUntil(c.Flags(), "until", "the last time")
 	c.Flags().StringVar(&overlap, "overlap", "", "queue, one after the other, or allow, all at once; queue by default")
 	return c
 }

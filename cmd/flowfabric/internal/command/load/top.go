@@ -54,7 +54,7 @@ func Top(a *shell.App) *cobra.Command {
 	var every time.Duration
 	var count int
 	c := a.Command(shell.Spec{
-		Use: "top", Short: "Watch the runs, lanes and workers of an engine",
+		Use: "top", Follows: true, Short: "Watch the runs, lanes and workers of an engine",
 		Long: "Watches runs, lanes and workers until it is stopped. A terminal shows them in place; other outputs " +
 			"get one line for each interval.",
 		Calls:   []httpapi.Entry{httpapi.CountRuns, httpapi.ListLanes, httpapi.ListWorkers},
@@ -66,7 +66,7 @@ func Top(a *shell.App) *cobra.Command {
 			return errors.Join(shell.NotNegative("count", count))
 		},
 		Do: func(r *shell.Request) error {
-			s := screen.New(r.Cmd.OutOrStdout())
+			s := screen.New(r.Cmd.OutOrStdout(), r.Out.Mark)
 			stream := output.NewStream(r.Out, loadView)
 			for shown := 1; ; shown++ {
 				l, err := loadOf(r)
@@ -110,7 +110,7 @@ func loadOf(r *shell.Request) (*load, error) {
 		return nil, err
 	}
 	for _, n := range ended.Items {
-		l.Ended += n.Runs
+		l.Ended += n.Ends
 	}
 	lanes, err := shell.Call(r, httpapi.ListLanes, httpapi.Empty{})
 	if err != nil {

@@ -29,13 +29,13 @@ func declareArrival(flags *pflag.FlagSet) *arrivalFlags {
 	flags.IntVar(&a.atOnce, "at-once", 0, "how many runs of the key may be open")
 	flags.StringVar(&a.whenTaken, "when-taken", "",
 		"the policy for a run when all places of its key are taken: reject, queue, join or cancel")
-	flags.DurationVar(&a.uniqueFor, "unique-for", 0, "for this time, the first run of the key is returned")
+	cliflag.DeclareDuration(flags, &a.uniqueFor, "unique-for", 0, "for this time, the first run of the key is returned")
 	flags.StringVar(&a.throttle, "throttle", "",
 		"how many runs, with the key if there is one, start within a time, or several: 10/1m,100/1h; more start later")
 	flags.BoolVar(&a.reject, "reject", false, "with --throttle, refuse further runs")
-	flags.DurationVar(&a.debounce, "debounce", 0,
+	cliflag.DeclareDuration(flags, &a.debounce, "debounce", 0,
 		"start one run for all calls with the key, this time after the last one")
-	flags.DurationVar(&a.atMost, "at-most", 0, "with --debounce, start at the latest this time after the first call")
+	cliflag.DeclareDuration(flags, &a.atMost, "at-most", 0, "with --debounce, start at the latest this time after the first call")
 	flags.BoolVar(&a.collect, "collect", false, "with --debounce, the input is the list of all inputs")
 	flags.IntVar(&a.maxInputs, "max-inputs", 0, "with --collect, most inputs of a run")
 	return a

@@ -1,9 +1,13 @@
 package runs
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,6 +19,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/httpapi"
+	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 func Bulk(a *shell.App) *cobra.Command {
@@ -47,8 +52,9 @@ func declareBulk(a *shell.App, c *cobra.Command) *bulkFlags {
 	flags.StringVar(&f.id, "id", "", "the id of the job: starting it again has no further effect")
 	flags.Float64Var(&f.rate, "rate", 0, "the maximum of runs per second; 0 means no maximum")
 	flags.IntVar(&f.most, "most", 0, "the maximum of runs; 0 means all")
-	f.query = cliflag.DeclareQuery(flags)
+	f.query = cliflag.DeclareQuery(c)
 	a.CompleteFlag(c, "flow", "FLOW")
+	a.CompleteFlag(c, "search", "SEARCH")
 	return f
 }
 
@@ -88,10 +94,11 @@ func (f *bulkFlags) action(name string, payload json.RawMessage) (fabrictype.Bul
 
 func (f *bulkFlags) check(a *shell.App, args []string) error {
 	_, err := f.action(args[0], nil)
-	if len(f.query.Query(a.Now()).Values()) == 0 && !f.everyRun {
+	err = errors.Join(err, f.query.Check(a.Now()))
+	if len(f.query.Query().Values()) == 0 && !f.everyRun {
 		err = errors.Join(err, errors.New("no flag selects runs: give --every-run to act on every run"))
 	}
-	return errors.Join(err, f.query.Check(a.Now()), f.payload.Check("payload"), shell.NotNegative("rate", f.rate),
+	return errors.Join(err, f.payload.Check("payload"), shell.NotNegative("rate", f.rate),
 		shell.NotNegative("most", f.most))
 }
 
@@ -101,7 +108,7 @@ func (f *bulkFlags) input(r *shell.Request) (in httpapi.BulkInput, err error) {
 		return in, err
 	}
 	b := &in.Body
-	b.Query, b.EveryRun = f.query.Query(r.Now()).Values().Encode(), f.everyRun
+	b.Query, b.EveryRun = f.query.Query().Values().Encode(), f.everyRun
 	b.ID, b.Rate, b.Most = f.id, f.rate, f.most
 	b.Action, err = f.action(r.Args[0], payload)
 	return in, err
@@ -113,7 +120,9 @@ var jobView = output.View[fabrictype.BulkJob]{
 		{Name: "id", Text: func(j fabrictype.BulkJob) string { return j.ID }},
 		{Name: "state", Text: func(j fabrictype.BulkJob) string { return string(j.State) }},
 		{Name: "action", Text: func(j fabrictype.BulkJob) string { return actionText(j.Action) }},
-		{Name: "query", Text: func(j fabrictype.BulkJob) string { return j.Query }},
+		{Name: "runs", Text: func(j fabrictype.BulkJob) string {
+			return cmp.Or(strings.TrimSpace(selected(j.Query)), "all")
+		}},
 		{Name: "actor", Wide: true, Text: func(j fabrictype.BulkJob) string { return j.Actor }},
 		{Name: "created", Text: func(j fabrictype.BulkJob) string { return output.At(j.CreatedAt) }},
 		{Name: "closed", Text: func(j fabrictype.BulkJob) string { return output.At(j.ClosedAt) }},
@@ -149,7 +158,7 @@ func bulkStart(a *shell.App) *cobra.Command {
 			if r.Flags.DryRun {
 				return preview(r, in)
 			}
-			what := "start the job: " + actionText(in.Body.Action) + " of the runs with " + in.Body.Query
+			what := "start the job: " + actionText(in.Body.Action) + " all runs" + selected(in.Body.Query)
 			if err := r.Confirm(what); err != nil {
 				return err
 			}
@@ -218,12 +227,71 @@ func preview(r *shell.Request, in httpapi.BulkInput) error {
 	if !r.Out.ForPeople() {
 		return r.Out.Value(p, "", "")
 	}
-	more := ""
-	if p.More {
-		more = "at least "
+	r.Out.Say("%s", previewText(in, p))
+	if len(p.Sample) == 0 {
+		return nil
 	}
-	r.Out.Say("%s%s %s, among them:", more, wording.Counted(p.Runs, "run", "runs"), wording.Compact(p.States))
 	return output.List(r.Out, sampleView, p.Sample)
+}
+
+// previewText says in words how many runs a job would handle.
+func previewText(in httpapi.BulkInput, p *fabrictype.BulkPreview) string {
+	runs := wording.Counted(p.Runs, "run", "runs")
+	switch {
+	case p.Runs == 0:
+		return "There are no runs" + selected(in.Body.Query) + "."
+	case p.More:
+		runs = "at least " + runs
+	}
+	var states []string
+	for _, state := range slices.Sorted(maps.Keys(p.States)) {
+		states = append(states, strconv.Itoa(p.States[state])+" "+string(state))
+	}
+	text := fmt.Sprintf("The job would %s %s%s", strings.ReplaceAll(actionText(in.Body.Action), "_", " "), runs, selected(in.Body.Query))
+	if len(states) > 1 {
+		text += ": " + strings.Join(states, ", ")
+	}
+	if len(p.Sample) < p.Runs {
+		return text + ". Some of them:"
+	}
+	return text + ":"
+}
+
+// selected says in words which runs a query selects, to follow the word runs.
+func selected(query string) string {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return " with " + query
+	}
+	var q runtime.RunQuery
+	if err := q.ReadValues(values); err != nil {
+		return " with " + query
+	}
+	var parts []string
+	add := func(set bool, format string, args ...any) {
+		if set {
+			parts = append(parts, fmt.Sprintf(format, args...))
+		}
+	}
+	add(q.Flow != "", "of flow %s", q.Flow)
+	add(len(q.States) > 0, "in state %s", strings.Join(wording.Names(q.States, func(s fabrictype.RunState) string {
+		return string(s)
+	}), " or "))
+	add(!q.CreatedFrom.IsZero(), "started since %s", output.At(q.CreatedFrom))
+	add(!q.CreatedBefore.IsZero(), "started before %s", output.At(q.CreatedBefore))
+	add(!q.FinishedFrom.IsZero(), "ended since %s", output.At(q.FinishedFrom))
+	add(!q.FinishedBefore.IsZero(), "ended before %s", output.At(q.FinishedBefore))
+	for _, key := range slices.Sorted(maps.Keys(q.Tags)) {
+		add(true, "with tag %s=%s", key, q.Tags[key])
+	}
+	add(q.Text != "", "whose id or flow has %q", q.Text)
+	add(q.Key != "", "with key %q", q.Key)
+	add(q.Queued, "in the queue of their key")
+	add(q.Children, "with their child runs")
+	if len(parts) == 0 {
+		return ""
+	}
+	return " " + strings.Join(parts, ", ")
 }
 
 func bulkShow(a *shell.App) *cobra.Command {

@@ -328,7 +328,7 @@ func Timer(a *shell.App) *cobra.Command {
 		},
 	})
 	to = cliflag.DeclareTime(c.Flags(), "to", "the new end")
-	c.Flags().DurationVar(&in, "in", 0, "the new end as a time from now")
+	cliflag.DeclareDuration(c.Flags(), &in, "in", 0, "the new end as a time from now")
 	c.Flags().BoolVar(&skip, "skip", false, "end the sleep now")
 	return c
 }

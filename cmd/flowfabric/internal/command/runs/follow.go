@@ -44,13 +44,13 @@ func follow[T any](r *shell.Request, view output.View[T], events iter.Seq2[T, er
 
 // Widths of columns of streams, so that rows align with their head: of times, of the longest kinds of events, of
 // ordinary names, and of ids that the engine chooses.
-const timeWidth, kindWidth, nameWidth, idWidth = len("2006-01-02 15:04:05"), len("waiting_children"), 16, 36
+const timeWidth, kindWidth, nameWidth, idWidth = len("2006-01-02 15:04:05"), len("cancel requested"), 20, 36
 
 var eventView = output.View[fabrictype.Event]{
 	Name: func(e fabrictype.Event) string { return e.ID },
 	Columns: []output.Column[fabrictype.Event]{
 		{Name: "time", Least: timeWidth, Text: func(e fabrictype.Event) string { return output.At(e.At) }},
-		{Name: "kind", Least: kindWidth, Text: func(e fabrictype.Event) string { return string(e.Kind) }},
+		{Name: "kind", Least: kindWidth, Text: func(e fabrictype.Event) string { return wording.Event(e.Kind) }},
 		{Name: "node", Least: nameWidth, Text: func(e fabrictype.Event) string { return e.Node }},
 		{Name: "attempt", Text: func(e fabrictype.Event) string { return wording.Number(e.Attempt) }},
 		{Name: "detail", Text: func(e fabrictype.Event) string {
@@ -84,7 +84,7 @@ var feedView = output.View[fabrictype.FeedEvent]{
 	Name: func(e fabrictype.FeedEvent) string { return wording.Path(httpapi.RunName{Flow: e.Flow, Run: e.Run}) },
 	Columns: []output.Column[fabrictype.FeedEvent]{
 		{Name: "time", Least: timeWidth, Text: func(e fabrictype.FeedEvent) string { return output.At(e.At) }},
-		{Name: "kind", Least: kindWidth, Text: func(e fabrictype.FeedEvent) string { return string(e.Kind) }},
+		{Name: "kind", Least: kindWidth, Text: func(e fabrictype.FeedEvent) string { return wording.Event(e.Kind) }},
 		{Name: "flow", Least: nameWidth, Text: func(e fabrictype.FeedEvent) string { return e.Flow }},
 		{Name: "run", Least: idWidth, Text: func(e fabrictype.FeedEvent) string { return e.Run }},
 		{Name: "node", Least: nameWidth, Text: func(e fabrictype.FeedEvent) string { return e.Node }},

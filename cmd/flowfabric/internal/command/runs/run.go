@@ -18,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/command/wording"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/httpclient"
 	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 )
 
@@ -36,20 +37,51 @@ func lookRun(r *shell.Request) error {
 	return err
 }
 
-var runView = output.View[fabrictype.Run]{
-	Name: func(r fabrictype.Run) string { return wording.Path(httpapi.RunName{Flow: r.Flow, Run: r.Run}) },
-	Columns: []output.Column[fabrictype.Run]{
-		{Name: "flow", Text: func(r fabrictype.Run) string { return r.Flow }},
-		{Name: "run", Text: func(r fabrictype.Run) string { return r.Run }},
-		{Name: "state", Text: stateText},
-		{Name: "created", Text: func(r fabrictype.Run) string { return output.At(r.CreatedAt) }},
-		{Name: "ended", Text: func(r fabrictype.Run) string { return output.At(r.ClosedAt) }},
-		{Name: "starts", Wide: true, Text: func(r fabrictype.Run) string { return output.At(r.StartsAt) }},
-		{Name: "open", Text: func(r fabrictype.Run) string { return fmt.Sprintf("%d/%d", r.Nodes.Open, r.Nodes.All) }},
-		{Name: "failed", Text: func(r fabrictype.Run) string { return r.FailedNode }},
-		{Name: "key", Wide: true, Text: func(r fabrictype.Run) string { return r.Key }},
-		{Name: "tags", Text: func(r fabrictype.Run) string { return output.Tags(r.Tags) }},
-	},
+// runView shows runs at a time, with the errors of those that failed.
+func runView(now time.Time, errors map[httpapi.RunName]string) output.View[fabrictype.Run] {
+	name := func(r fabrictype.Run) httpapi.RunName { return httpapi.RunName{Flow: r.Flow, Run: r.Run} }
+	return output.View[fabrictype.Run]{
+		Name: func(r fabrictype.Run) string { return wording.Path(name(r)) },
+		Columns: []output.Column[fabrictype.Run]{
+			{Name: "flow", Text: func(r fabrictype.Run) string { return r.Flow }},
+			{Name: "run", Text: func(r fabrictype.Run) string { return r.Run }},
+			{Name: "state", Text: stateText},
+			{Name: "created", Text: func(r fabrictype.Run) string { return output.At(r.CreatedAt) }},
+			{Name: "took", Text: func(r fabrictype.Run) string { return wording.Took(r.BeganAt, r.ClosedAt, now) }},
+			{Name: "began", Wide: true, Text: func(r fabrictype.Run) string { return output.At(r.BeganAt) }},
+			{Name: "ended", Wide: true, Text: func(r fabrictype.Run) string { return output.At(r.ClosedAt) }},
+			{Name: "starts", Wide: true, Text: func(r fabrictype.Run) string { return output.At(r.StartsAt) }},
+			{Name: "open", Text: func(r fabrictype.Run) string { return fmt.Sprintf("%d/%d", r.Nodes.Open, r.Nodes.All) }},
+			{Name: "failed", Text: func(r fabrictype.Run) string { return r.FailedNode }},
+			{Name: "error", Wide: len(errors) == 0, Text: func(r fabrictype.Run) string { return errors[name(r)] }},
+			{Name: "key", Wide: true, Text: func(r fabrictype.Run) string { return r.Key }},
+			{Name: "tags", Text: func(r fabrictype.Run) string { return output.Tags(r.Tags) }},
+		},
+	}
+}
+
+// errorsOf returns the errors of the failed ones among runs, for a table.
+func errorsOf(r *shell.Request, runs []fabrictype.Run) (map[httpapi.RunName]string, error) {
+	if !r.Out.ForPeople() {
+		return nil, nil
+	}
+	failed := slices.DeleteFunc(slices.Clone(runs), func(run fabrictype.Run) bool { return run.FailedNode == "" })
+	found, err := explained(r, failed)
+	if httpclient.Code(err) == "not_in_contract" {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	most := 60
+	if r.Out.Wide() {
+		most = 1000
+	}
+	texts := make(map[httpapi.RunName]string, len(found))
+	for _, run := range found {
+		texts[httpapi.RunName{Flow: run.Flow, Run: run.Run}] = wording.FirstLine(run.Message, most)
+	}
+	return texts, nil
 }
 
 func stateText(r fabrictype.Run) string {
@@ -68,15 +100,15 @@ func runList(a *shell.App) *cobra.Command {
 	var limit *cliflag.Limit
 	var why bool
 	c := a.Command(shell.Spec{
-		Use: "list", Short: "Find runs, the newest first", Calls: []httpapi.Entry{httpapi.ListRuns, httpapi.ExplainRuns},
+		Use: "list", Short: "Find runs, the newest first", Calls: []httpapi.Entry{httpapi.ListRuns, httpapi.ExplainRuns, httpapi.CompleteSearch},
 		Example: "  flowfabric run list --flow orders --state failed --since 24h\n" +
 			"  flowfabric run list --state failed -o name | xargs -n1 flowfabric run rerun",
-		Columns: runView.ColumnNames(),
+		Columns: runView(time.Time{}, nil).ColumnNames(),
 		Check: func([]string) error {
 			return errors.Join(limit.Check(), q.Check(a.Now()))
 		},
 		Do: func(r *shell.Request) error {
-			query := q.Query(r.Now()).Values()
+			query := q.Query().Values()
 			page := func(p api.Paging) httpapi.ListRunsInput {
 				return httpapi.ListRunsInput{Paging: p, Query: query}
 			}
@@ -87,17 +119,27 @@ func runList(a *shell.App) *cobra.Command {
 			if why {
 				err = explain(r, runs)
 			} else {
-				err = output.List(r.Out, runView, runs)
+				err = listRuns(r, runs)
 			}
 			r.SayMore(more)
 			return err
 		},
 	})
-	q = cliflag.DeclareQuery(c.Flags())
+	q = cliflag.DeclareQuery(c)
 	a.CompleteFlag(c, "flow", "FLOW")
+	a.CompleteFlag(c, "search", "SEARCH")
 	limit = cliflag.DeclareLimit(c, 50)
 	c.Flags().BoolVar(&why, "why", false, "show which node of each run needs attention most, and why")
 	return c
+}
+
+// listRuns prints runs.
+func listRuns(r *shell.Request, runs []fabrictype.Run) error {
+	errors, err := errorsOf(r, runs)
+	if err != nil {
+		return err
+	}
+	return output.List(r.Out, runView(r.Now(), errors), runs)
 }
 
 var nowView = output.View[api.RunNow]{
@@ -127,6 +169,15 @@ func nowText(n api.RunNow) string {
 
 // explain prints the nodes of runs that run or wait at present.
 func explain(r *shell.Request, runs []fabrictype.Run) error {
+	all, err := explained(r, runs)
+	if err != nil {
+		return err
+	}
+	return output.List(r.Out, nowView, all)
+}
+
+// explained returns which nodes of runs run, wait or have failed at present.
+func explained(r *shell.Request, runs []fabrictype.Run) ([]api.RunNow, error) {
 	const most = 100 // of one request
 	var all []api.RunNow
 	for part := range slices.Chunk(runs, most) {
@@ -136,34 +187,38 @@ func explain(r *shell.Request, runs []fabrictype.Run) error {
 		}
 		page, err := shell.Call(r, httpapi.ExplainRuns, in)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		all = append(all, page.Items...)
 	}
-	return output.List(r.Out, nowView, all)
+	return all, nil
 }
 
-var countView = output.View[fabrictype.RunCount]{
-	Name: func(n fabrictype.RunCount) string { return n.Flow },
-	Columns: []output.Column[fabrictype.RunCount]{
-		{Name: "hour", Text: func(n fabrictype.RunCount) string { return output.At(n.Hour) }},
-		{Name: "flow", Text: func(n fabrictype.RunCount) string { return n.Flow }},
-		{Name: "state", Text: func(n fabrictype.RunCount) string { return string(n.State) }},
-		{Name: "runs", Text: func(n fabrictype.RunCount) string { return strconv.Itoa(n.Runs) }},
-	},
+// countView shows counts, by hours or for the whole time, of runs or of their ends.
+func countView(hours, ends bool) output.View[fabrictype.RunCount] {
+	return output.View[fabrictype.RunCount]{
+		Name: func(n fabrictype.RunCount) string { return n.Flow },
+		Columns: []output.Column[fabrictype.RunCount]{
+			{Name: "hour", Wide: !hours, Text: func(n fabrictype.RunCount) string { return output.At(n.Hour) }},
+			{Name: "flow", Text: func(n fabrictype.RunCount) string { return n.Flow }},
+			{Name: "state", Text: func(n fabrictype.RunCount) string { return string(n.State) }},
+			{Name: "runs", Wide: ends, Text: func(n fabrictype.RunCount) string { return strconv.Itoa(n.Runs) }},
+			{Name: "ends", Wide: !ends, Text: func(n fabrictype.RunCount) string { return strconv.Itoa(n.Ends) }},
+		},
+	}
 }
 
 func runCount(a *shell.App) *cobra.Command {
 	var q *cliflag.Query
 	var hours int
 	c := a.Command(shell.Spec{
-		Use: "count", Short: "Count runs by flow and state", Calls: []httpapi.Entry{httpapi.CountRuns},
-		Columns: countView.ColumnNames(),
+		Use: "count", Short: "Count runs, or their ends, by flow and state", Calls: []httpapi.Entry{httpapi.CountRuns},
+		Columns: countView(true, true).ColumnNames(),
 		Check: func([]string) error {
 			return errors.Join(shell.NotNegative("hours", hours), q.Check(a.Now()))
 		},
 		Do: func(r *shell.Request) error {
-			query, by := q.Query(r.Now()), []string{"flow", "state"}
+			query, by := q.Query(), []string{"flow", "state"}
 			if hours > 0 {
 				query.FinishedFrom = r.Now().Truncate(time.Hour).Add(-time.Duration(hours-1) * time.Hour)
 				by = append(by, "hour")
@@ -172,13 +227,14 @@ func runCount(a *shell.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return output.List(r.Out, countView, counts.Items)
+			ends := hours > 0 || slices.ContainsFunc(counts.Items, func(n fabrictype.RunCount) bool { return n.Ends > 0 })
+			return output.List(r.Out, countView(hours > 0, ends), counts.Items)
 		},
 	})
-	q = cliflag.DeclareQuery(c.Flags())
+	q = cliflag.DeclareQuery(c)
 	a.CompleteFlag(c, "flow", "FLOW")
 	c.Flags().IntVar(&hours, "hours", 0,
-		"count the runs that ended in each of the last N hours, at most 192; 0 counts the present runs")
+		"count the ends of runs in each of the last N hours, at most 192; 0 counts the present runs")
 	return c
 }
 
@@ -243,8 +299,8 @@ func Start(a *shell.App) *cobra.Command {
 	at = cliflag.DeclareTime(flags, "at", "when the run begins")
 	flags.StringVar(&id, "id", "", "the id of the run; a random one by default")
 	flags.IntVar(&priority, "priority", 0, "the priority of its nodes")
-	flags.DurationVar(&delay, "delay", 0, "begin after this time")
-	flags.DurationVar(&deadline, "deadline", 0, "the maximum time from start to end, instead of the flow's")
+	cliflag.DeclareDuration(flags, &delay, "delay", 0, "begin after this time")
+	cliflag.DeclareDuration(flags, &deadline, "deadline", 0, "the maximum time from start to end, instead of the flow's")
 	flags.BoolVar(&wait, "wait", false, "wait for the end, and print the result")
 	flags.BoolVar(&each, "each", false, "the input is a list: start a run for each of its elements")
 	flags.Var(tags, "tag", "a tag of the run; may be given several times")

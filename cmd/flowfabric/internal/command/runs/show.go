@@ -38,21 +38,25 @@ func DescribeRun(r *shell.Request, in httpapi.GetRunInput) (*fabrictype.RunDetai
 	}
 }
 
-var nodeView = output.View[fabrictype.Node]{
-	Name: func(n fabrictype.Node) string { return n.Name },
-	Columns: []output.Column[fabrictype.Node]{
-		{Name: "node", Text: func(n fabrictype.Node) string { return n.Name }},
-		{Name: "kind", Wide: true, Text: func(n fabrictype.Node) string { return string(n.Kind) }},
-		{Name: "activity", Text: func(n fabrictype.Node) string { return n.Activity }},
-		{Name: "lane", Wide: true, Text: func(n fabrictype.Node) string { return n.Lane }},
-		{Name: "state", Text: func(n fabrictype.Node) string { return string(n.State) }},
-		{Name: "attempts", Text: func(n fabrictype.Node) string { return strconv.Itoa(n.Attempts) }},
-		{Name: "worker", Wide: true, Text: func(n fabrictype.Node) string { return n.Worker }},
-		{Name: "started", Text: func(n fabrictype.Node) string { return output.At(n.StartedAt) }},
-		{Name: "completed", Text: func(n fabrictype.Node) string { return output.At(n.CompletedAt) }},
-		{Name: "execution", Wide: true, Text: func(n fabrictype.Node) string { return n.ExecutionID }},
-		{Name: "why", Text: whyText},
-	},
+// nodeView shows nodes at a time.
+func nodeView(now time.Time) output.View[fabrictype.Node] {
+	return output.View[fabrictype.Node]{
+		Name: func(n fabrictype.Node) string { return n.Name },
+		Columns: []output.Column[fabrictype.Node]{
+			{Name: "node", Text: func(n fabrictype.Node) string { return n.Name }},
+			{Name: "kind", Wide: true, Text: func(n fabrictype.Node) string { return string(n.Kind) }},
+			{Name: "activity", Text: func(n fabrictype.Node) string { return n.Activity }},
+			{Name: "lane", Wide: true, Text: func(n fabrictype.Node) string { return n.Lane }},
+			{Name: "state", Text: func(n fabrictype.Node) string { return wording.State(n.State) }},
+			{Name: "attempts", Text: func(n fabrictype.Node) string { return strconv.Itoa(n.Attempts) }},
+			{Name: "worker", Wide: true, Text: func(n fabrictype.Node) string { return n.Worker }},
+			{Name: "started", Text: func(n fabrictype.Node) string { return output.At(n.StartedAt) }},
+			{Name: "took", Text: func(n fabrictype.Node) string { return lasted(n, now) }},
+			{Name: "completed", Wide: true, Text: func(n fabrictype.Node) string { return output.At(n.CompletedAt) }},
+			{Name: "execution", Wide: true, Text: func(n fabrictype.Node) string { return n.ExecutionID }},
+			{Name: "why", Text: whyText},
+		},
+	}
 }
 
 // whyText returns the reason why a node waits, or failed.
@@ -76,7 +80,7 @@ func runShow(a *shell.App) *cobra.Command {
 	var node string
 	c := a.Command(shell.Spec{
 		Use: "show FLOW RUN", Short: "Show a run and its nodes, and why those that wait do",
-		Calls: []httpapi.Entry{httpapi.GetRun, httpapi.GetNode}, Columns: nodeView.ColumnNames(),
+		Calls: []httpapi.Entry{httpapi.GetRun, httpapi.GetNode}, Columns: nodeView(time.Time{}).ColumnNames(),
 		Check: func([]string) error { return shell.NotNegative("values", bytes) },
 		Do: func(r *shell.Request) error {
 			if node != "" {
@@ -101,13 +105,13 @@ func showRun(r *shell.Request, d *fabrictype.RunDetail) error {
 	if !r.Out.ForPeople() {
 		return r.Out.Value(d, wording.Path(httpapi.RunName{Flow: d.Flow, Run: d.Run}), "")
 	}
-	r.Out.Say("%s", summaryOf(d))
+	r.Out.Say("%s", summaryOf(d, r.Now()))
 	sayValues(r.Out, "the run", d.Input, d.Result)
-	if err := output.List(r.Out, nodeView, d.Nodes); err != nil {
+	if err := output.List(r.Out, nodeView(r.Now()), d.Nodes); err != nil {
 		return err
 	}
 	for i := range d.Nodes {
-		sayDetails(r.Out, &d.Nodes[i])
+		sayDetails(r, &d.Nodes[i])
 	}
 	return nil
 }
@@ -120,16 +124,16 @@ func showNode(r *shell.Request, name httpapi.NodeName) error {
 	if !r.Out.ForPeople() {
 		return r.Out.Value(n, n.Name, "")
 	}
-	r.Out.Say("node %q: %s", n.Name, n.State)
+	r.Out.Say("node %q: %s", n.Name, wording.State(n.State))
 	if text := whyText(*n); text != "" {
 		r.Out.Say("  %s", text)
 	}
-	sayDetails(r.Out, n)
+	sayDetails(r, n)
 	return nil
 }
 
 // summaryOf describes a run without its nodes.
-func summaryOf(d *fabrictype.RunDetail) string {
+func summaryOf(d *fabrictype.RunDetail, now time.Time) string {
 	lines := []string{fmt.Sprintf("run %q of flow %s: %s, created %s", d.Run, d.Flow, d.State, output.At(d.CreatedAt))}
 	add := func(set bool, format string, args ...any) {
 		if set {
@@ -141,8 +145,10 @@ func summaryOf(d *fabrictype.RunDetail) string {
 	add(d.ForkedFrom != "", "fork of run %q, with %d results of it", d.ForkedFrom, d.KeptNodes)
 	add(d.Key != "", "key %q", d.Key)
 	add(d.QueuePlace > 0, "number %d in the queue of its key", d.QueuePlace)
-	add(!d.ClosedAt.IsZero(), "ended %s", output.At(d.ClosedAt))
-	add(!d.DeadlineAt.IsZero() && d.ClosedAt.IsZero(), "expires %s", output.At(d.DeadlineAt))
+	add(!d.ClosedAt.IsZero(), "ended %s, took %s", output.At(d.ClosedAt), wording.Took(d.BeganAt, d.ClosedAt, now))
+	open := d.ClosedAt.IsZero()
+	add(!d.DeadlineAt.IsZero() && open, "expires %s", output.At(d.DeadlineAt))
+	add(!d.FinallyDeadlineAt.IsZero() && open, "its finally nodes expire %s", output.At(d.FinallyDeadlineAt))
 	add(d.Overdue.Duration > 0, "that is overdue by %s", d.Overdue.Round(time.Second))
 	add(d.NoKeeper, "no keeper runs: work that is due by time waits for one")
 	add(!d.PausedAt.IsZero(), "paused since %s by %s: %s", output.At(d.PausedAt), quoted(d.PausedBy),
@@ -160,20 +166,20 @@ func summaryOf(d *fabrictype.RunDetail) string {
 func quoted(text string) string { return `"` + strings.ReplaceAll(text, "\n", `\n`) + `"` }
 
 // sayDetails prints the values and attempts of a node, as far as they were requested.
-func sayDetails(out *output.Writer, n *fabrictype.Node) {
-	sayValues(out, n.Name, n.Input, n.Result)
+func sayDetails(r *shell.Request, n *fabrictype.Node) {
+	sayValues(r.Out, n.Name, n.Input, n.Result)
 	for i := range n.History {
-		sayAttempt(out, n.Name, &n.History[i])
+		sayAttempt(r.Out, n.Name, &n.History[i], r.Now())
 	}
 }
 
-func sayAttempt(out *output.Writer, node string, a *fabrictype.Attempt) {
+func sayAttempt(out *output.Writer, node string, a *fabrictype.Attempt, now time.Time) {
 	worker := fmt.Sprintf("%q", a.Worker)
 	if a.Build != nil {
 		worker += " (build " + wording.Build(*a.Build) + ")"
 	}
-	text := fmt.Sprintf("%s: attempt %d by %s, %s to %s: %s", node, a.Number, worker, output.At(a.Begun),
-		output.At(a.Ended), a.Outcome)
+	text := fmt.Sprintf("%s: attempt %d by %s, %s, took %s: %s", node, a.Number, worker, output.At(a.Begun),
+		wording.Took(a.Begun, a.Ended, now), a.Outcome)
 	if a.Category != "" {
 		text += " (" + a.Category + ")"
 	}
@@ -181,9 +187,40 @@ func sayAttempt(out *output.Writer, node string, a *fabrictype.Attempt) {
 		text += ": " + quoted(a.Error)
 	}
 	out.Say("%s", text)
-	for line := range strings.Lines(a.Stack) {
-		out.Say("    %s", strings.TrimSuffix(line, "\n"))
+	stack := a.Stack
+	if !out.Wide() {
+		stack = ownFrames(stack)
 	}
+	for line := range strings.Lines(stack) {
+		out.Say("    %s", strings.ReplaceAll(strings.TrimSuffix(line, "\n"), "\t", "    "))
+	}
+	if stack != a.Stack {
+		out.Say("    … -o wide shows the frames of the library and of Go's runtime")
+	}
+}
+
+// ownFrames returns the frames of a stack that belong to the user's program: from the panic to the library's call of
+// the function of the activity. A stack without both is returned whole.
+func ownFrames(stack string) string {
+	const library = "github.com/flowfabric/flowfabric-go/activity.(*Activity"
+	lines := strings.SplitAfter(stack, "\n")
+	begin, end := 0, -1
+	for i, line := range lines {
+		if strings.HasPrefix(line, "panic(") {
+			begin = i + 2 // after its place
+		}
+		if strings.HasPrefix(line, library) {
+			end = i
+			break
+		}
+	}
+	for begin < end && strings.HasPrefix(lines[begin], "runtime.") { // of a fault such as a nil pointer
+		begin += 2
+	}
+	if end <= begin {
+		return stack
+	}
+	return strings.Join(lines[begin:end], "")
 }
 
 func sayValues(out *output.Writer, what string, input, result *fabrictype.Value) {
@@ -207,7 +244,7 @@ var reasonView = output.View[reason]{
 	Name: func(n reason) string { return n.Node },
 	Columns: []output.Column[reason]{
 		{Name: "node", Text: func(n reason) string { return n.Node }},
-		{Name: "state", Text: func(n reason) string { return n.State }},
+		{Name: "state", Text: func(n reason) string { return wording.State(fabrictype.NodeState(n.State)) }},
 		{Name: "why", Text: func(n reason) string { return n.Why }},
 		{Name: "remedy", Text: func(n reason) string { return n.Remedy }},
 	},
@@ -230,6 +267,9 @@ func runWhy(a *shell.App) *cobra.Command {
 					continue
 				}
 				found = true
+				if len(r.Args) < 3 && n.State == fabrictype.NodeSkipped {
+					continue
+				}
 				if text := whyText(n); text != "" {
 					line := reason{Node: n.Name, State: string(n.State), Why: text}
 					if n.Waiting.Reason != "" {
@@ -279,6 +319,8 @@ func runGraph(a *shell.App) *cobra.Command {
 type attemptOf struct {
 	Node string `json:"node"`
 	fabrictype.Attempt
+
+	now time.Time
 }
 
 var attemptView = output.View[attemptOf]{
@@ -294,7 +336,8 @@ var attemptView = output.View[attemptOf]{
 			return wording.Build(*a.Build)
 		}},
 		{Name: "begun", Text: func(a attemptOf) string { return output.At(a.Begun) }},
-		{Name: "ended", Text: func(a attemptOf) string { return output.At(a.Ended) }},
+		{Name: "took", Text: func(a attemptOf) string { return wording.Took(a.Begun, a.Ended, a.now) }},
+		{Name: "ended", Wide: true, Text: func(a attemptOf) string { return output.At(a.Ended) }},
 		{Name: "outcome", Text: func(a attemptOf) string { return string(a.Outcome) }},
 		{Name: "category", Text: func(a attemptOf) string { return a.Category }},
 		{Name: "error", Text: func(a attemptOf) string { return a.Error }},
@@ -313,7 +356,7 @@ func Attempts(a *shell.App) *cobra.Command {
 			var attempts []attemptOf
 			for _, n := range nodes {
 				for _, attempt := range n.History {
-					attempts = append(attempts, attemptOf{n.Name, attempt})
+					attempts = append(attempts, attemptOf{n.Name, attempt, r.Now()})
 				}
 			}
 			return output.List(r.Out, attemptView, attempts)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/command/screen"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/command/shell"
+	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/command/wording"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/httpclient"
@@ -32,7 +33,7 @@ func runWatch(a *shell.App) *cobra.Command {
 		Do: func(r *shell.Request) error {
 			var d *fabrictype.RunDetail
 			var err error
-			if s := screen.New(r.Cmd.OutOrStdout()); s != nil && r.Out.ForPeople() {
+			if s := screen.New(r.Cmd.OutOrStdout(), r.Out.Mark); s != nil && r.Out.ForPeople() {
 				d, err = watchOn(r, s)
 			} else {
 				stream := output.NewStream(r.Out, eventView)
@@ -110,13 +111,8 @@ var marks = map[string]string{
 
 // pictureOf returns the lines that show a run.
 func pictureOf(d *fabrictype.RunDetail, now time.Time) []string {
-	end := d.ClosedAt
-	if end.IsZero() {
-		end = now
-	}
 	lines := []string{fmt.Sprintf("%s of %s: %s, %d of %d nodes open, %s", d.Run, d.Flow, d.State, d.OpenNodes,
-		len(d.Nodes),
-		end.Sub(d.CreatedAt).Round(time.Second))}
+		len(d.Nodes), wording.Took(d.BeganAt, d.ClosedAt, now))}
 	var table bytes.Buffer
 	w := tabwriter.NewWriter(&table, 0, 4, 2, ' ', 0)
 	for _, n := range d.Nodes {
@@ -124,7 +120,7 @@ func pictureOf(d *fabrictype.RunDetail, now time.Time) []string {
 		if mark == "" {
 			mark = "·"
 		}
-		fmt.Fprintf(w, "%s %s\t%s\t%s\t%s\n", mark, output.Visible(n.Name), n.State, lasted(n, now),
+		fmt.Fprintf(w, "%s %s\t%s\t%s\t%s\n", mark, output.Visible(n.Name), wording.State(n.State), lasted(n, now),
 			output.Visible(progressText(n)))
 	}
 	_ = w.Flush() // to memory
@@ -135,11 +131,7 @@ func lasted(n fabrictype.Node, now time.Time) string {
 	if n.StartedAt.IsZero() {
 		return ""
 	}
-	end := n.CompletedAt
-	if end.IsZero() {
-		end = now
-	}
-	return max(0, end.Sub(n.StartedAt)).Round(100 * time.Millisecond).String()
+	return wording.Took(n.StartedAt, n.CompletedAt, now)
 }
 
 func progressText(n fabrictype.Node) string {

@@ -19,17 +19,18 @@ import (
 // Screen draws lines over those that it has drawn before.
 type Screen struct {
 	to    io.Writer
+	mark  func(line string) string
 	size  func() (width, height int)
 	lines int
 }
 
-// New returns a screen; nil where the output is not a terminal.
-func New(to io.Writer) *Screen {
+// New returns a screen, whose lines mark may give a colour; nil where the output is not a terminal.
+func New(to io.Writer, mark func(line string) string) *Screen {
 	file, ok := to.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
 		return nil
 	}
-	return &Screen{to: to, size: func() (int, int) {
+	return &Screen{to: to, mark: mark, size: func() (int, int) {
 		width, height, err := term.GetSize(int(file.Fd()))
 		if err != nil || width <= 0 || height <= 0 {
 			return 80, 24
@@ -52,7 +53,7 @@ func (s *Screen) Draw(lines []string) error {
 	}
 	b.WriteString("\r\x1b[J")
 	for _, line := range lines {
-		b.WriteString(cut(output.Visible(line), width-1))
+		b.WriteString(s.mark(cut(output.Visible(line), width-1)))
 		b.WriteString("\r\n")
 	}
 	s.lines = len(lines)

@@ -11,7 +11,7 @@ import (
 func TestScreenCutsPictureToTerminal(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	s := &Screen{to: &out, size: func() (int, int) { return 10, 4 }}
+	s := &Screen{to: &out, mark: strings.Clone, size: func() (int, int) { return 10, 4 }}
 	require.NoError(t, s.Draw([]string{"one", "two", "three", "four", "a line that is too long"}))
 	require.Equal(t, "\r\x1b[Jone\r\ntwo\r\n… 3 more…\r\n", out.String())
 	out.Reset()

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -76,7 +75,7 @@ func Doctor(a *shell.App) *cobra.Command {
 		Long: "Checks the servers of an engine, the user's rights, the function library, keepers, workers and " +
 			"lanes. The exit code is 7 when there is a warning or an error. Without flags it changes nothing.",
 		Calls: []httpapi.Entry{
-			httpapi.Inspect, httpapi.ListLanes, httpapi.ListWorkers, httpapi.ListKeeperTasks, httpapi.RunKeeperTask,
+			httpapi.Inspect, httpapi.ListWorkers, httpapi.ListKeeperTasks, httpapi.RunKeeperTask,
 		},
 		Columns: findingView.ColumnNames(),
 		Do: func(r *shell.Request) error {
@@ -91,7 +90,7 @@ func Doctor(a *shell.App) *cobra.Command {
 			if err != nil {
 				return errors.Join(append(faults, err)...)
 			}
-			more, err := stuck(r)
+			more, err := fleet(r)
 			if err != nil {
 				return errors.Join(append(faults, err)...)
 			}
@@ -150,38 +149,16 @@ func unopenedFinding(err error) (fabrictype.Finding, bool) {
 	return f, true
 }
 
-// stuck returns findings of blocked work, from the lanes and from each worker.
-func stuck(r *shell.Request) ([]fabrictype.Finding, error) {
-	lanes, err := shell.Call(r, httpapi.ListLanes, httpapi.Empty{})
+// fleet returns a finding for each live worker.
+func fleet(r *shell.Request) ([]fabrictype.Finding, error) {
+	workers, err := shell.Call(r, httpapi.ListWorkers, httpapi.Empty{})
 	if httpclient.Code(err) == "not_in_contract" {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	workers, err := shell.Call(r, httpapi.ListWorkers, httpapi.Empty{})
-	if err != nil {
-		return nil, err
-	}
 	var findings []fabrictype.Finding
-	for _, l := range lanes.Items {
-		if l.Blocked.Route > 0 {
-			findings = append(findings, fabrictype.Finding{
-				Code: "lane.no_activity", Severity: fabrictype.SeverityWarning, Subject: l.Name,
-				Found: wording.Counted(l.Blocked.Route, "node needs", "nodes need") +
-					" an activity or capabilities that no worker of the lane has",
-				Remedy: "flowfabric flow check --open names them; start a worker that serves them",
-			})
-		}
-		if !l.PausedAt.IsZero() && l.Eligible > 0 {
-			findings = append(findings, fabrictype.Finding{
-				Code: "lane.paused", Severity: fabrictype.SeverityWarning, Subject: l.Name,
-				Found: fmt.Sprintf("%s; paused since %s by %q: %q", wording.Counted(l.Eligible, "node waits", "nodes wait"),
-					l.PausedAt.UTC().Format(time.RFC3339), l.PausedBy, l.PauseReason),
-				Remedy: "flowfabric lane resume " + l.Name,
-			})
-		}
-	}
 	for _, w := range workers.Items {
 		findings = append(findings, fabrictype.Finding{
 			Code: "worker", Severity: fabrictype.SeverityInfo, Subject: w.Instance,

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,7 +16,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/command/shell"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/command/wording"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/connect"
-	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/demo"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
 	"github.com/flowfabric/flowfabric-go/contract"
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -36,49 +37,12 @@ func engineURL(a *shell.App) (connect.Where, error) {
 	return where, nil
 }
 
-func Dev(a *shell.App) *cobra.Command {
-	var listen, data string
-	var samples bool
-	var hosts []string
-	c := a.Standalone(shell.Spec{
-		Use:   "dev",
-		Short: "Serve an engine in this process, with a keeper, the console and the HTTP API",
-		Long: "Serves an embedded engine with a keeper, the console and the HTTP API, and prints the address. The " +
-			"data is in memory, or in the directory of --data. --demo adds sample flows, a run of each and a " +
-			"worker for them.",
-		Example: "  flowfabric dev --demo\n  flowfabric dev --data ./data --listen localhost:8080",
-		Check: func([]string) error {
-			if data != "" && a.Flags.URL != "" {
-				return errors.New("--url and --data exclude each other")
-			}
-			return nil
-		},
-		Do: func(r *shell.Request) error {
-			where := connect.Where{URL: a.Flags.URL, Prefix: a.Flags.Prefix, Namespace: a.Flags.Namespace}
-			if where.IsServer() {
-				return shell.Usage("dev: needs an engine, got the server %s", where.URL)
-			}
-			if data != "" {
-				where.URL = "embedded:" + data
-			}
-			d := deployment{where: where, listen: listen, keeper: true, create: true, demo: samples}
-			d.config.AllowedHosts = hosts
-			return d.run(r)
-		},
-	})
-	c.Flags().StringVar(&listen, "listen", "localhost:8080", "the address of the console and the HTTP API")
-	allowedHosts(c.Flags(), &hosts)
-	c.Flags().StringVar(&data, "data", "", "the `directory` of the engine; in memory without one")
-	c.Flags().BoolVar(&samples, "demo", false, "publish sample flows, and run a worker for them")
-	return c
-}
-
 // deployment is an engine with a server, a keeper and the sample flows that run with it.
 type deployment struct {
 	where          connect.Where
 	listen         string
 	keeper, create bool
-	demo           bool
+	dev            *development // nil for a server
 	config         server.Config
 	partitions     int
 	secret         enginecore.WaitpointSecret
@@ -90,6 +54,8 @@ type deployment struct {
 type serving struct {
 	URL    string `json:"url,omitempty"`
 	Engine string `json:"engine"`
+	// EngineURL is for the workers and clients of flowfabric dev.
+	EngineURL string `json:"engine_url,omitempty"`
 }
 
 // run serves until the context ends.
@@ -103,6 +69,7 @@ func (d *deployment) run(r *shell.Request) (err error) {
 		Prefix: d.where.Prefix, Namespace: d.where.Namespace, MustExist: !d.create,
 		MeterProvider: exporter.MeterProvider(), Partitions: d.partitions, WaitpointSecret: d.secret,
 		Replication: runtime.Replication{Replicas: d.replicas}, Backend: contract.Backend(contract.Config{}),
+		AllowVolatile: d.dev != nil, // a development engine is in memory on purpose
 	})
 	if err != nil {
 		return err
@@ -121,32 +88,52 @@ func (d *deployment) run(r *shell.Request) (err error) {
 	if err != nil {
 		return err
 	}
-	if d.demo {
-		if err := demo.Publish(r, engine); err != nil {
-			return err
-		}
-	}
 	listener, err := srv.Listen(d.listen)
 	if err != nil {
-		return err
+		return notListening("listen", d.listen, err)
 	}
-	running, ctx := errgroup.WithContext(r.Context)
+	until, stop := context.WithCancel(r.Context)
+	defer stop()
+	running, ctx := errgroup.WithContext(until)
 	running.Go(func() error { return srv.Serve(ctx, listener) })
 	if d.keeper {
 		running.Go(func() error { return goneWith(ctx, keeper.Run(ctx)) })
-	}
-	if d.demo {
-		running.Go(func() error { return goneWith(ctx, demo.Work(ctx, engine)) })
 	}
 	scheme := "http"
 	if d.config.TLSConfig != nil {
 		scheme = "https"
 	}
-	address := scheme + "://" + listener.Addr().String()
-	if err := r.Out.Value(serving{address, d.config.EngineName}, address, address); err != nil {
+	out := serving{URL: scheme + "://" + shownAddress(d.listen, listener.Addr()), Engine: d.config.EngineName}
+	text := out.URL
+	if d.dev != nil {
+		if text, err = d.dev.join(ctx, running, engine, r, &out); err != nil {
+			stop()
+			return errors.Join(err, running.Wait())
+		}
+	}
+	if err := r.Out.Value(out, out.URL, text); err != nil {
 		slog.WarnContext(ctx, "the address could not be printed", "error", err)
 	}
 	return running.Wait()
+}
+
+// notListening is the error of an address that cannot be listened on, with the flag that names it.
+func notListening(flag, address string, err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("--%s %s: another program has this port, perhaps another flowfabric dev: name another port: %w", flag,
+			address, err)
+	}
+	return fmt.Errorf("--%s %s: %w", flag, address, err)
+}
+
+// shownAddress is an address with the port on which a listener is, for people.
+func shownAddress(given string, on net.Addr) string {
+	host, _, err := net.SplitHostPort(given)
+	_, port, portErr := net.SplitHostPort(on.String())
+	if err != nil || portErr != nil || host != "localhost" && host != "127.0.0.1" {
+		return on.String()
+	}
+	return net.JoinHostPort("localhost", port)
 }
 
 // goneWith turns the end of a context into success.

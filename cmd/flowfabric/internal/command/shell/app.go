@@ -18,7 +18,7 @@ import (
 )
 
 // App is the program with its inputs, outputs and environment. With zero values of Env, Open and Now, it uses those
-// functions of the process.
+// functions of the process. Local and Patience default to LocalServer and 30 seconds.
 type App struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
@@ -28,9 +28,19 @@ type App struct {
 	Open func(context.Context, connect.Where) (*connect.Session, error)
 	// Now is the present time.
 	Now func() time.Time
+	// Local is the address of the server that commands use when nothing names another one.
+	Local string
+	// Patience is how long a command that reads waits for a reply without --timeout.
+	Patience time.Duration
 
 	Flags globalFlags
 }
+
+// LocalServer is the address at which flowfabric dev and flowfabric server listen by default.
+const LocalServer = "http://localhost:8080"
+
+// defaultPatience is how long a read may take without --timeout.
+const defaultPatience = 30 * time.Second
 
 // globalFlags are the flags of all commands.
 type globalFlags struct {
@@ -38,6 +48,7 @@ type globalFlags struct {
 	Output                                            string
 	columns                                           []string
 	noHeaders, Yes, DryRun                            bool
+	color                                             string
 	timeout                                           time.Duration
 }
 
@@ -52,6 +63,26 @@ func (a *App) SetDefaults() {
 	if a.Now == nil {
 		a.Now = time.Now
 	}
+	a.Local = cmp.Or(a.Local, LocalServer)
+	a.Patience = cmp.Or(a.Patience, defaultPatience)
+}
+
+// Reach is Where, or else the local server, if one answers.
+func (a *App) Reach(ctx context.Context) (connect.Where, error) {
+	w, err := a.Where()
+	if err != nil || w.URL != "" {
+		return w, err
+	}
+	const ways = "give --url or --profile, set FLOWFABRIC_URL, or run flowfabric dev"
+	if w.Token != "" { // which is a secret between the user and a server that has a name
+		return w, fmt.Errorf("%w: no server is named for the token: %s", connect.ErrInvalid, ways)
+	}
+	if err := connect.Answers(ctx, a.Local); err != nil {
+		return w, fmt.Errorf("%w: no engine or server is named, and no server answers at %s (%v): %s", connect.ErrInvalid,
+			a.Local, err, ways)
+	}
+	w.URL = a.Local
+	return w, nil
 }
 
 // Where returns the engine or server that the flags, the environment and the profile name.
@@ -103,6 +134,15 @@ func (a *App) options() (output.Options, error) {
 	if err := o.Check(); err != nil {
 		return o, Usage("%v", err)
 	}
+	switch a.Flags.color {
+	case "always":
+		o.Color = true
+	case "auto":
+		o.Color = isTerminal(a.Stdout) && a.Env("NO_COLOR") == "" && a.Env("TERM") != "dumb"
+	case "never":
+	default:
+		return o, Usage("--color %q: must be auto, always or never", a.Flags.color)
+	}
 	return o, nil
 }
 
@@ -136,11 +176,16 @@ func (a *App) DeclareGlobalFlags(root *cobra.Command) {
 		"the `file` of the token for a server; FLOWFABRIC_TOKEN has one by default")
 	flags.StringVarP(&a.Flags.Output, "output", "o", "", "table, wide, json, jsonl, yaml or name")
 	flags.BoolVar(&a.Flags.noHeaders, "no-headers", false, "tables have no heads")
-	flags.DurationVar(&a.Flags.timeout, "timeout", 0, "give up after this time; 0 is never")
+	flags.StringVar(&a.Flags.color, "color", "auto",
+		"states have colours: auto (on a terminal, without NO_COLOR), always or never")
+	flags.DurationVar(&a.Flags.timeout, "timeout", 0,
+		"give up after this time; 0 is never. Without it, a command that only reads waits 30s for each reply")
 	formats := make([]cobra.Completion, 0, len(output.Formats()))
 	for _, f := range output.Formats() {
 		formats = append(formats, string(f))
 	}
 	Must(root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)))
 	Must(root.RegisterFlagCompletionFunc("profile", a.CompleteProfiles))
+	Must(root.RegisterFlagCompletionFunc("color",
+		cobra.FixedCompletions([]string{"auto", "always", "never"}, cobra.ShellCompDirectiveNoFileComp)))
 }

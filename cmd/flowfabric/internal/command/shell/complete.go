@@ -77,6 +77,7 @@ var sources = map[string]func(r *Request, before []string) ([]string, error){
 		}
 		return wording.Names(waits.Items, func(w fabrictype.Wait) string { return w.ID }), nil
 	},
+	"SEARCH": completeSearch,
 	"ACTIVITY": func(r *Request, _ []string) ([]string, error) {
 		workers, err := Call(r, httpapi.ListWorkers, httpapi.Empty{})
 		if err != nil {
@@ -128,6 +129,16 @@ func completeRuns(r *Request, flow string) ([]string, error) {
 	return wording.Names(runs.Items, func(run fabrictype.Run) string { return run.Run }), nil
 }
 
+// completeSearch completes the last word of a search.
+func completeSearch(r *Request, _ []string) ([]string, error) {
+	at := strings.LastIndexByte(r.typed, ' ') + 1
+	words, err := Call(r, httpapi.CompleteSearch, httpapi.CompleteSearchInput{Word: r.typed[at:]})
+	if err != nil {
+		return nil, err
+	}
+	return wording.Names(words.Items, func(word string) string { return r.typed[:at] + word }), nil
+}
+
 // complete completes the arguments of a command from the names in the engine or server. Failures complete nothing.
 func (a *App) complete(use string) cobra.CompletionFunc {
 	arguments := ArgumentNames(use)
@@ -153,18 +164,21 @@ func (a *App) completeFrom(
 	c *cobra.Command, name string, before []string, toComplete string,
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
 	source := sources[name]
-	where, err := a.Where()
-	if source == nil || err != nil || where.Check() != nil {
+	if source == nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	ctx, cancel := context.WithTimeout(c.Context(), completionTime)
 	defer cancel()
+	where, err := a.Reach(ctx)
+	if err != nil || where.Check() != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
 	session, err := a.Open(ctx, where)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	defer session.Close()
-	found, err := source(&Request{App: a, Context: ctx, Cmd: c, Session: session}, before)
+	found, err := source(&Request{App: a, Context: ctx, Cmd: c, Session: session, typed: toComplete}, before)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

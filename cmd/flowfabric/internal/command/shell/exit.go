@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/connect"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/profile"
+	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/scaffold"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/httpclient"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -38,8 +39,8 @@ var ExitCodes = []struct {
 	{ExitFailed, "the command failed"},
 	{ExitUsage, "the call is invalid: an unknown command, flag or value"},
 	{ExitNotFound, "the object of the command does not exist"},
-	{ExitRunFailed, "the awaited run did not succeed"},
-	{exitTimeout, "the time of --timeout has passed"},
+	{ExitRunFailed, "the awaited run did not succeed, or the signal does not count"},
+	{exitTimeout, "the time of --timeout has passed, or a read had no reply"},
 	{ExitNotAllowed, "the server or the engine refuses: no login, or a right is missing"},
 	{ExitFound, "doctor or flow check found something to do"},
 }
@@ -81,7 +82,7 @@ func ExitCode(err error) int {
 	}
 	for _, invalid := range []error{
 		ErrUsage, runtime.ErrInvalid, admin.ErrInvalid, server.ErrInvalid, httpclient.ErrInvalid, connect.ErrInvalid,
-		profile.ErrInvalid,
+		profile.ErrInvalid, scaffold.ErrInvalid,
 	} {
 		if errors.Is(err, invalid) {
 			return ExitUsage
@@ -91,8 +92,11 @@ func ExitCode(err error) int {
 }
 
 func exitOfProblem(p *api.Problem) int {
-	if p.Code == "engine_unauthorized" {
+	switch p.Code {
+	case "engine_unauthorized":
 		return ExitNotAllowed
+	case "signal_does_not_count":
+		return ExitRunFailed
 	}
 	switch p.Status {
 	case http.StatusNotFound:

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -28,11 +29,24 @@ type Request struct {
 	Session *connect.Session
 	Out     *output.Writer
 	Args    []string
+
+	patience time.Duration // 0 is for ever
+	typed    string        // the text that is being completed
 }
 
 // Call calls an operation.
 func Call[In, Out any](r *Request, op httpapi.Call[In, Out], in In) (*Out, error) {
-	return httpcall.Call(r, r.Session.Client.Internal(), op, in)
+	if r.patience == 0 {
+		return httpcall.Call(r, r.Session.Client.Internal(), op, in)
+	}
+	ctx, cancel := context.WithTimeout(r, r.patience)
+	defer cancel()
+	out, err := httpcall.Call(ctx, r.Session.Client.Internal(), op, in)
+	if err != nil && ctx.Err() != nil && r.Err() == nil {
+		return nil, fmt.Errorf("%s: %w: there was no reply for %s: the engine or its server hangs; --timeout 0 waits on",
+			op.Name, context.DeadlineExceeded, r.patience)
+	}
+	return out, err
 }
 
 // Stream follows an operation.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/connect"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
 	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 )
@@ -64,7 +65,9 @@ type Spec struct {
 	Columns []string
 	// EngineOnly marks a command that does not work through a server.
 	EngineOnly bool
-	Do         func(*Request) error
+	// Follows marks a command that shows the state until it is stopped, however long a reply takes.
+	Follows bool
+	Do      func(*Request) error
 	// Unopened runs instead of do when the engine or the server could not be opened, and returns the error of the
 	// command. Without it, the command returns the reason.
 	Unopened func(*Request, error) error
@@ -140,7 +143,7 @@ func (a *App) carryOut(c *cobra.Command, s Spec, args []string, do func(*Request
 	if err != nil {
 		return err
 	}
-	where, err := a.Where()
+	where, err := a.where(c.Context(), s)
 	if err != nil {
 		return err
 	}
@@ -152,7 +155,9 @@ func (a *App) carryOut(c *cobra.Command, s Spec, args []string, do func(*Request
 	}
 	ctx, cancel := a.deadline(c.Context())
 	defer cancel()
-	r := &Request{App: a, Context: ctx, Cmd: c, Out: output.New(c.OutOrStdout(), o), Args: args}
+	r := &Request{
+		App: a, Context: ctx, Cmd: c, Out: output.New(c.OutOrStdout(), o), Args: args, patience: a.patience(c, s),
+	}
 	open, stop := ctx, func() {}
 	if s.Unopened != nil { // it reports why the engine is not ready, so it waits for a short time only
 		open, stop = context.WithTimeout(ctx, unopenedAfter)
@@ -169,6 +174,29 @@ func (a *App) carryOut(c *cobra.Command, s Spec, args []string, do func(*Request
 	return do(r)
 }
 
+// where returns the engine or server of a command.
+func (a *App) where(ctx context.Context, s Spec) (connect.Where, error) {
+	if s.EngineOnly {
+		return a.Where()
+	}
+	return a.Reach(ctx)
+}
+
+// patience is how long a command waits for a reply to a read; 0 is for ever, as for a command that changes something,
+// that follows, or that has --timeout.
+func (a *App) patience(c *cobra.Command, s Spec) time.Duration {
+	for _, entry := range s.Calls {
+		if op := entry.Entry(); op.Effect != httpapi.Reads || op.Streams {
+			return 0
+		}
+	}
+	wait := c.Flags().Lookup("wait")
+	if s.Follows || c.Flags().Changed("timeout") || wait != nil && wait.Changed {
+		return 0
+	}
+	return a.Patience
+}
+
 // Group returns a command that has others.
 func (a *App) Group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short}
@@ -177,14 +205,13 @@ func (a *App) Group(use, short string, commands ...*cobra.Command) *cobra.Comman
 	return c
 }
 
-// RefuseUnknown makes a group print its help and refuse unknown commands, with suggestions.
+// RefuseUnknown makes a group print its help, and refuse unknown commands, with suggestions.
 func (a *App) RefuseUnknown(c *cobra.Command) {
 	c.SuggestionsMinimumDistance = 2
 	c.Args = cobra.ArbitraryArgs
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			_ = c.Help() // to the terminal
-			return Usage("%s: which command?", c.CommandPath())
+			return c.Help()
 		}
 		text := fmt.Sprintf("%s has no command %q", c.CommandPath(), args[0])
 		if near := c.SuggestionsFor(args[0]); len(near) > 0 {

@@ -125,7 +125,7 @@ func printDelivery(r *shell.Request, d *fabrictype.SignalResult, err error) erro
 	}
 	text := string(d.Outcome)
 	if d.Outcome == fabrictype.SignalAccepted && !d.Counts {
-		text += ", but it does not count for the wait"
+		text += ": it is kept for the wait, which has not begun"
 	}
 	return r.Out.Value(d, string(d.Outcome), text)
 }
@@ -184,10 +184,10 @@ func Answer(a *shell.App) *cobra.Command {
 	var comment, name, step string
 	c := a.Command(shell.Spec{
 		Use: "answer FLOW RUN [NODE]", Short: "Answer a wait of a run",
-		Long: "Answers the open wait of a run or of a node. --approve and --reject answer {\"approve\":true} " +
-			"or false, with --comment as its comment; --payload is any other answer. The signal is the one that " +
-			"the wait takes, or \"answer\" where it takes all; of several it is \"approve\" or \"reject\" by the " +
-			"flags, and otherwise --signal must name it.",
+		Long: "Answers the open wait of a run or of a node. --approve and --reject send the signal of the wait that " +
+			"agrees or refuses, with a payload that says the same, such as {\"choice\":\"approve\"}, and with --comment " +
+			"as its comment; --payload is any other answer. The signal is the one that the wait takes, or \"answer\" " +
+			"where it takes all; of several, --signal must name it. An answer that does not count has the exit code 4.",
 		Example: "  flowfabric answer demo-order first --approve --comment 'in stock'",
 		Calls:   []httpapi.Entry{httpapi.ListRunWaits, httpapi.SignalRun},
 		Check: func([]string) error {
@@ -207,22 +207,22 @@ func Answer(a *shell.App) *cobra.Command {
 				node = r.Args[2]
 			}
 			w := fabrictype.Wait{Node: node, Step: step}
-			if node == "" || step == "" || name == "" {
+			if node == "" || step == "" || name == "" || approve || reject {
 				var err error
 				if w, err = theWait(r, node, step, f.idempotencyKey); err != nil {
 					return err
 				}
 			}
-			signal, err := signalName(name, w, approve, reject)
+			choice, err := choiceOf(name, w, approve, reject)
 			if err != nil {
 				return err
 			}
 			in := httpapi.SignalRunInput{RunName: r.RunName()}
-			if in.Body.SignalBody, err = f.body(r, signal); err != nil {
+			if in.Body.SignalBody, err = f.body(r, choice.Signal); err != nil {
 				return err
 			}
 			if approve || reject {
-				in.Body.Payload = answerOf(approve, comment)
+				in.Body.Payload = payloadOf(choice, w, comment)
 			}
 			in.Body.Node, in.Body.Step, in.Body.Wait = w.Node, w.Step, w.ID
 			d, err := shell.Call(r, httpapi.SignalRun, in)
@@ -238,30 +238,46 @@ func Answer(a *shell.App) *cobra.Command {
 	return c
 }
 
-// signalName returns the name of the signal: the one that is given, the only one that the wait takes, or of several the
-// one that the flags have the name of.
-func signalName(name string, w fabrictype.Wait, approve, reject bool) (string, error) {
-	switch {
-	case name != "":
-		return name, nil
-	case len(w.Signals) == 0:
-		return "answer", nil
-	case len(w.Signals) == 1:
-		return w.Signals[0], nil
-	case approve && slices.Contains(w.Signals, "approve"):
-		return "approve", nil
-	case reject && slices.Contains(w.Signals, "reject"):
-		return "reject", nil
+// choiceOf returns the answer: the signal that is given, the one that agrees or refuses, or the only one that the wait
+// takes.
+func choiceOf(name string, w fabrictype.Wait, approve, reject bool) (fabrictype.SignalChoice, error) {
+	meaning := map[bool]string{true: "yes", false: "no"}[approve]
+	var fitting []fabrictype.SignalChoice
+	for _, c := range w.Choices {
+		if (name == "" || c.Signal == name) && (!approve && !reject || c.Meaning == meaning) {
+			fitting = append(fitting, c)
+		}
 	}
-	return "", shell.Usage("the wait takes several signals: name one with --signal: %s", strings.Join(w.Signals, ", "))
+	switch {
+	case len(fitting) == 1:
+		return fitting[0], nil
+	case name != "":
+		return fabrictype.SignalChoice{Signal: name}, nil
+	case len(w.Signals) == 0 && (approve || reject):
+		return fabrictype.SignalChoice{Signal: map[bool]string{true: "approve", false: "reject"}[approve]}, nil
+	case len(w.Signals) == 0:
+		return fabrictype.SignalChoice{Signal: "answer"}, nil
+	case len(w.Signals) == 1:
+		return fabrictype.SignalChoice{Signal: w.Signals[0]}, nil
+	}
+	return fabrictype.SignalChoice{}, shell.Usage("the wait takes several signals: name one with --signal: %s",
+		strings.Join(w.Signals, ", "))
 }
 
-func answerOf(approve bool, comment string) []byte {
-	answer := struct {
-		Approve bool   `json:"approve"`
-		Comment string `json:"comment,omitempty"`
-	}{approve, comment}
-	return []byte(wording.Compact(answer))
+// payloadOf returns the payload of an answer: the fields that say the same as its signal, and the comment. Where the
+// wait has no such fields, it is an activity.Decision.
+func payloadOf(choice fabrictype.SignalChoice, w fabrictype.Wait, comment string) []byte {
+	payload := make(map[string]any)
+	for name, value := range choice.Sets {
+		payload[name] = value
+	}
+	if len(payload) == 0 && len(w.AnswerSchema) == 0 {
+		payload["choice"] = choice.Signal
+	}
+	if comment != "" {
+		payload["comment"] = comment
+	}
+	return []byte(wording.Compact(payload))
 }
 
 func Signal(a *shell.App) *cobra.Command {

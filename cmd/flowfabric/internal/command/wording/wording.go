@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/eventkind"
 	"github.com/flowfabric/flowfabric-go/internal/httpapi"
 )
 
@@ -65,4 +67,63 @@ func Build(b fabrictype.Build) string {
 		revision += "+"
 	}
 	return cmp.Or(strings.TrimSpace(b.Version+" "+revision), "-")
+}
+
+// State is the state of a node in words.
+func State(s fabrictype.NodeState) string {
+	if s == fabrictype.NodeWaitingChildren {
+		return "waiting for runs"
+	}
+	return strings.ReplaceAll(string(s), "_", " ")
+}
+
+// Event is the kind of an event in words.
+func Event(kind fabrictype.EventKind) string {
+	switch kind {
+	case fabrictype.EventRunSubmitted:
+		return "run started"
+	case fabrictype.EventRunSucceeded:
+		return "run succeeded"
+	case fabrictype.EventSucceeded:
+		return "succeeded"
+	case eventkind.WaitingChildren:
+		return "waits for runs"
+	}
+	if rest, ofRun := strings.CutPrefix(string(kind), "flow_"); ofRun {
+		return "run " + strings.ReplaceAll(rest, "_", " ")
+	}
+	return strings.ReplaceAll(string(kind), "_", " ")
+}
+
+// Took is the time from one moment to another one for people, or until now when it has not come; "-" before it began.
+func Took(from, to, now time.Time) string {
+	if from.IsZero() || from.After(now) && to.IsZero() {
+		return "-"
+	}
+	if to.IsZero() {
+		to = now
+	}
+	d := max(0, to.Sub(from))
+	const day = 24 * time.Hour
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < 10*time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	case d < time.Hour:
+		return d.Round(time.Second).String()
+	case d < day:
+		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+	}
+	d = d.Round(time.Hour)
+	return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
+}
+
+// FirstLine is the first line of a text, cut to a number of characters.
+func FirstLine(text string, most int) string {
+	text, _, _ = strings.Cut(text, "\n")
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return text
 }
