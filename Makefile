@@ -149,5 +149,5 @@ vuln: ## Look for known vulnerabilities (needs the vulnerability database's site
 
 .PHONY: clean
 clean: ## Remove what the other targets made, including fetched servers
-	rm -rf .cache census-report approval-site
+	rm -rf .cache
 	find . -name '.?*' -prune -o -name '*.test' -type f -exec rm -f {} +

@@ -30,6 +30,9 @@ func updating() bool {
 // file.
 func Golden(t testing.TB, f Flow) {
 	t.Helper()
+	if f == nil || f.Name() == "" {
+		t.Fatalf("flowtest.Golden: the flow is nil: look at the error of Build")
+	}
 	text := fmt.Sprintf("%s\nhash %s\n", strings.TrimRight(f.Outline(), "\n"), f.Hash())
 	compare(t, filepath.Join("testdata", f.Name()+".flow"), text)
 }

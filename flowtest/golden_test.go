@@ -6,12 +6,28 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/flowtest"
 )
 
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	flowtest.Golden(t, refund(t))
+}
+
+func TestGoldenOfNoFlow(t *testing.T) {
+	t.Parallel()
+	var def *flow.Definition[string, string]
+	noted := &failing{TB: t}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		flowtest.Golden(noted, def)
+	}()
+	<-done
+	require.Equal(t, "flowtest.Golden: the flow is nil: look at the error of Build\n", noted.text)
 }
 
 func TestSnapshot(t *testing.T) {

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -52,10 +54,28 @@ func (w *TestWait) Waitpoint() runtime.Waitpoint { return w.point }
 func (w *TestWait) As(source string) *TestWait { return &TestWait{w.node, w.point, source} }
 
 // Signal sends a signal from "client", unless As has set another source, and returns the node. A signal that is
-// refused, or that comes too late, fails the test.
+// refused, that does not count, or that comes too late, fails the test.
 func (w *TestWait) Signal(name string, payload any) *TestNode {
 	w.node.run.t.Helper()
 	return w.Send(runtime.Signal{Name: name, Payload: payload})
+}
+
+// Approve sends the approval of each person, by an activity.Decision, and returns the node:
+//
+//	run.Node("go-live").Waiting().Approve("ann", "bob").Succeeded()
+func (w *TestWait) Approve(people ...string) *TestNode {
+	w.node.run.t.Helper()
+	for _, who := range people {
+		w.As(who).Signal(activityspec.Approve, activity.Decision{Choice: activityspec.Approve, By: who})
+	}
+	return w.node
+}
+
+// Reject sends the rejection of a person with a comment, by an activity.Decision, and returns the node.
+func (w *TestWait) Reject(who, comment string) *TestNode {
+	w.node.run.t.Helper()
+	return w.As(who).Signal(activityspec.Reject,
+		activity.Decision{Choice: activityspec.Reject, By: who, Comment: comment})
 }
 
 // Send is Signal with all that a signal can have.

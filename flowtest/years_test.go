@@ -36,16 +36,16 @@ func TestAssertionsWaitForYears(t *testing.T) {
 func TestAnswersOfPeople(t *testing.T) {
 	t.Parallel()
 	f := flow.New[int, int]("people")
-	both := flow.WaitpointSignals[bool](f, "approve", activity.Signals("approve"), activity.AtLeastDistinct(2))
-	flow.Return(f, flow.Node(f, "n", same, f.Input(), flow.After(both)))
+	flow.Return(f, flow.Node(f, "n", same, f.Input(), flow.After(flow.Approval(f, "approve", activity.Approvers(2)))))
 	def, err := f.Build()
 	require.NoError(t, err)
 	flowtest.Run(t, func(t *flowtest.T) {
 		run := flowtest.Start(t, def, 7)
-		run.Node("approve").Waiting().As("ann").Signal("approve", true)
-		run.Node("approve").Waiting().As("ann").Signal("approve", true).Is(fabrictype.NodeSuspended)
-		run.Node("approve").Waiting().As("bob").Signal("approve", true)
+		run.Node("approve").Waiting().Approve("ann", "bob")
 		run.MustResult()
+		run = flowtest.Start(t, def, 8)
+		run.Node("approve").Waiting().Approve("ann").Is(fabrictype.NodeSuspended)
+		run.Node("approve").Waiting().Reject("bob", "too late").Is(fabrictype.NodeFailed)
 	})
 }
 

@@ -192,8 +192,8 @@ func once(ctx context.Context, sys system, w work, run int) error {
 	return nil
 }
 
-// load makes runs for a time from several goroutines, each waiting for its run before it starts the next, and returns
-// how many microseconds each took.
+// load makes runs for a time, and at least one, from several goroutines, each waiting for its run before it starts the
+// next, and returns how many microseconds each took.
 func load(clients int, duration time.Duration, run func(i int) error) (*hdrhistogram.Histogram, error) {
 	var (
 		mu     sync.Mutex
@@ -206,7 +206,7 @@ func load(clients int, duration time.Duration, run func(i int) error) (*hdrhisto
 	take := func() int {
 		mu.Lock()
 		defer mu.Unlock()
-		if len(faults) > 0 || !time.Now().Before(end) {
+		if len(faults) > 0 || next > 0 && !time.Now().Before(end) {
 			return -1
 		}
 		next++

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flowtest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -51,7 +52,7 @@ func (b *bench) start(t *flowtest.T, budget int64) *flowtest.TypedRun[Answer] {
 }
 
 // decideOn waits until the run asks for an approval, and answers. It returns the question.
-func decideOn(t *flowtest.T, run *flowtest.TypedRun[Answer], d Decision) string {
+func decideOn(t *flowtest.T, run *flowtest.TypedRun[Answer], d activity.Decision) string {
 	t.Helper()
 	for range 100 {
 		waits, err := run.Waitpoints(t.Context())
@@ -67,9 +68,9 @@ func decideOn(t *flowtest.T, run *flowtest.TypedRun[Answer], d Decision) string 
 }
 
 // send answers a wait.
-func send(t *flowtest.T, w runtime.Waitpoint, decision any) error {
+func send(t *flowtest.T, w runtime.Waitpoint, decision activity.Decision) error {
 	t.Helper()
-	_, err := t.Client().Signal(t.Context(), w.Token, runtime.Signal{Name: decideName, Payload: decision})
+	_, err := t.Client().Signal(t.Context(), w.Token, runtime.Signal{Name: decision.Choice, Payload: decision})
 	return err
 }
 
@@ -149,7 +150,7 @@ func TestAgent(t *testing.T) {
 	b := newBench(t, nil)
 	flowtest.Run(t, func(t *flowtest.T) {
 		run := b.start(t, ample)
-		question := decideOn(t, run, Decision{Approved: true, By: "ann"})
+		question := decideOn(t, run, activity.Decision{Choice: approve, By: "ann"})
 		require.Contains(t, question, writeName)
 		require.Contains(t, question, sampleAnswer)
 		answer := run.MustResult()
@@ -181,9 +182,9 @@ func TestApprovalHolds(t *testing.T) {
 		require.EqualValues(t, 3, b.model.requests.Load())
 
 		// The decision must name the person.
-		require.ErrorIs(t, send(t, waits[0], map[string]bool{"approved": true}), runtime.ErrInvalid)
+		require.ErrorIs(t, send(t, waits[0], activity.Decision{Choice: approve}), runtime.ErrInvalid)
 
-		decideOn(t, run, Decision{By: "bob"})
+		decideOn(t, run, activity.Decision{Choice: reject, By: "bob"})
 		answer := run.MustResult()
 		require.Equal(t, sampleCalls, called(answer))
 		require.Equal(t, sampleAnswer+" The note: refused by bob.", answer.Text)
@@ -199,7 +200,7 @@ func TestWorkerLostInEachTurn(t *testing.T) {
 	flowtest.Run(t, func(t *flowtest.T) {
 		t.Inject(flowtest.Named("agent.model"), flowtest.Attempt(1), flowtest.LoseWorker())
 		run := b.start(t, ample)
-		decideOn(t, run, Decision{Approved: true, By: "ann"})
+		decideOn(t, run, activity.Decision{Choice: approve, By: "ann"})
 		answer := run.MustResult()
 		require.Equal(t, sampleCalls, called(answer))
 		require.Equal(t, used(answer), spent(t, run))
@@ -222,7 +223,7 @@ func TestModelFailsOnce(t *testing.T) {
 			})
 			flowtest.Run(t, func(t *flowtest.T) {
 				run := b.start(t, ample)
-				decideOn(t, run, Decision{Approved: true, By: "ann"})
+				decideOn(t, run, activity.Decision{Choice: approve, By: "ann"})
 				answer := run.MustResult()
 				require.Equal(t, sampleCalls, called(answer))
 				require.Equal(t, used(answer), spent(t, run))

@@ -22,7 +22,6 @@ const (
 	toolsNode  = "tools"  // of a turn
 	budgetName = "model"  // of a run
 	dimension  = "tokens" // of the budget
-	decideName = "decide" // the signal that answers an approval
 )
 
 // Kinds of the frames that the node of the model emits.
@@ -57,21 +56,21 @@ type Called struct {
 	Result    string `json:"result"`
 }
 
-// Decision is a person's answer to a call that changes something.
-type Decision struct {
-	Approved bool   `json:"approved"`
-	By       string `json:"by"`
-}
+// Signals of a person's answer to a call that changes something.
+const (
+	approve = "approve"
+	reject  = "reject"
+)
 
-// decisionSchema is the schema that a Decision must satisfy before the run continues.
-var decisionSchema = json.RawMessage(`{"type":"object","required":["approved","by"],
-	"properties":{"approved":{"type":"boolean"},"by":{"type":"string","minLength":1}}}`)
+// decisionSchema is the schema that an activity.Decision must satisfy before the run continues.
+var decisionSchema = json.RawMessage(`{"type":"object","required":["choice","by"],
+	"properties":{"choice":{"enum":["approve","reject"]},"by":{"type":"string","minLength":1}}}`)
 
 // ToolInput is the input of a node that executes a call.
 type ToolInput struct {
 	Call ToolCall `json:"call"`
 	// Decision is nil for a call that needs none.
-	Decision *Decision `json:"decision,omitempty"`
+	Decision *activity.Decision `json:"decision,omitempty"`
 }
 
 // RecordInput is the input of the node that adds the results of tools to the conversation.
@@ -207,8 +206,8 @@ func (a *agent) planCall(
 		return flow.Node(f, name, a.call, flow.Struct[ToolInput](flow.Field("call", flow.Const(call))), after)
 	}
 	question := fmt.Sprintf("The model wants to call %s with %s. May it?", call.Function.Name, call.Function.Arguments)
-	decision := flow.Waitpoint[Decision](f, fmt.Sprintf("approve-%d", number), after,
-		activity.Signals(decideName), activity.Title("Approve "+t.spec.Name), activity.Question(clip(question, 4000)),
+	decision := flow.Waitpoint[activity.Decision](f, fmt.Sprintf("approve-%d", number), after,
+		activity.Signals(approve, reject), activity.Title("Approve "+t.spec.Name), activity.Question(clip(question, 4000)),
 		activity.AnswerSchema(decisionSchema), activity.Timeout(approvalTime, activity.Escalate))
 	return flow.Node(f, name, a.call, flow.Struct[ToolInput](
 		flow.Field("call", flow.Const(call)),
@@ -226,7 +225,7 @@ func (a *agent) Call(_ context.Context, in ToolInput) (Message, error) {
 		return result(fmt.Sprintf("there is no tool %q", in.Call.Function.Name))
 	case t.changes && in.Decision == nil:
 		return Message{}, activity.NonRetryable(fmt.Errorf("tool %s: nobody was asked", t.spec.Name))
-	case t.changes && !in.Decision.Approved:
+	case t.changes && in.Decision.Choice != approve:
 		return result("refused by " + in.Decision.By)
 	}
 	text, err := t.run(in.Call.Function.Arguments)

@@ -66,6 +66,12 @@ func answer(ctx context.Context, o options, stdin io.Reader, stdout, stderr io.W
 		// The key is for others.
 		o.modelURL, o.key = base, ""
 	}
+	if o.notes == "" {
+		if o.notes, err = os.MkdirTemp("", "agent-notes-"); err != nil {
+			return err
+		}
+		fmt.Fprintf(stdout, "Notes go to %s.\n", o.notes)
+	}
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment}
 	defer transport.CloseIdleConnections()
 	a := newAgent(&modelClient{

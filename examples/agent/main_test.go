@@ -53,7 +53,6 @@ func TestOptions(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
 		"-budget 0: must be 1 or more":          {"-budget", "0"},
-		`-notes "": must name a directory`:      {"-notes", ""},
 		`-model-url "x": must be a URL of http`: {"-model-url", "x"},
 		"flag provided but not defined":         {"-colour"},
 	} {

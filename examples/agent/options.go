@@ -48,7 +48,7 @@ func parseOptions(args []string, help io.Writer) (options, error) {
 			"; default the model of this program")
 	flags.StringVar(&o.model, "model", "local", "`name` of the model")
 	flags.Int64Var(&o.budget, "budget", 20_000, "hard limit of the run, in `tokens`")
-	flags.StringVar(&o.notes, "notes", "agent-notes", "`directory` for notes")
+	flags.StringVar(&o.notes, "notes", "", "`directory` for notes; default a new one for temporary files")
 	flags.BoolVar(&o.ask, "ask", false, "ask for approvals on standard input; default the program approves")
 	flags.BoolVar(&o.verbose, "v", false, "log what happens inside to standard error")
 	if err := flags.Parse(args); err != nil {
@@ -68,9 +68,6 @@ func parseOptions(args []string, help io.Writer) (options, error) {
 	}
 	if o.budget < 1 {
 		faults = append(faults, fmt.Errorf("-budget %d: must be 1 or more", o.budget))
-	}
-	if o.notes == "" {
-		faults = append(faults, errors.New(`-notes "": must name a directory`))
 	}
 	if u, err := url.Parse(o.modelURL); o.modelURL != "" &&
 		(err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {

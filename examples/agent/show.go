@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -102,13 +103,13 @@ func (s *show) approvals(ctx context.Context) error {
 		fmt.Fprintf(s.out, "\n%s\n", w.Question)
 		decision := s.decision()
 		_, err := s.client.Signal(ctx, w.Token, runtime.Signal{
-			Name: decideName, Payload: decision, Source: decision.By, IdempotencyKey: decision.By,
+			Name: decision.Choice, Payload: decision, Source: decision.By, IdempotencyKey: decision.By,
 		})
 		if err != nil {
 			return err
 		}
 		verb := "Refused"
-		if decision.Approved {
+		if decision.Choice == approve {
 			verb = "Approved"
 		}
 		fmt.Fprintf(s.out, "%s by %s.\n", verb, decision.By)
@@ -117,13 +118,16 @@ func (s *show) approvals(ctx context.Context) error {
 }
 
 // decision asks the person, if there is one. The end of the input is a no.
-func (s *show) decision() Decision {
+func (s *show) decision() activity.Decision {
 	if s.lines == nil {
-		return Decision{Approved: true, By: "the program"}
+		return activity.Decision{Choice: approve, By: "the program"}
 	}
 	fmt.Fprint(s.out, "yes or no? ")
-	yes := s.lines.Scan() && strings.HasPrefix(strings.ToLower(strings.TrimSpace(s.lines.Text())), "y")
-	return Decision{Approved: yes, By: "the person at the terminal"}
+	d := activity.Decision{Choice: reject, By: "the person at the terminal"}
+	if s.lines.Scan() && strings.HasPrefix(strings.ToLower(strings.TrimSpace(s.lines.Text())), "y") {
+		d.Choice = approve
+	}
+	return d
 }
 
 // answer prints the result of a run.

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
 )
 
 func TestCalculate(t *testing.T) {
@@ -31,7 +33,7 @@ func TestWrongCallsAreResults(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	a := newAgent(nil, newTools(dir))
-	yes := &Decision{Approved: true, By: "ann"}
+	yes := &activity.Decision{Choice: approve, By: "ann"}
 	for _, c := range []struct {
 		name, arguments, want string
 	}{

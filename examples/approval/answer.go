@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/flowfabric/flowfabric-go/approvals"
+	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -34,7 +34,7 @@ func openWait(ctx context.Context, client *runtime.Client, version string) (runt
 
 // answer gives the answer of one person. Given again, it changes nothing.
 func answer(
-	ctx context.Context, client *runtime.Client, version string, d approvals.Decision,
+	ctx context.Context, client *runtime.Client, version string, d activity.Decision,
 ) (fabrictype.SignalResult, error) {
 	wait, err := openWait(ctx, client, version)
 	if err != nil {
@@ -49,7 +49,7 @@ func answer(
 func answerCommand(ctx context.Context, p program, o options) error {
 	return withClient(ctx, p, o, func(client *runtime.Client) error {
 		delivery, err := answer(ctx, client, o.version,
-			approvals.Decision{Choice: o.command.name, By: o.by, Comment: o.comment})
+			activity.Decision{Choice: o.command.name, By: o.by, Comment: o.comment})
 		if err != nil {
 			return err
 		}
@@ -149,7 +149,7 @@ func (a *asker) ask(ctx context.Context) {
 }
 
 // question reads one answer.
-func (a *asker) question(ctx context.Context) (d approvals.Decision, ok bool) {
+func (a *asker) question(ctx context.Context) (d activity.Decision, ok bool) {
 	if d.By, ok = a.line(ctx, "Your name (empty to leave it to others): "); !ok || d.By == "" {
 		return d, false
 	}

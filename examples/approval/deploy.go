@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/approvals"
 )
 
 // The names of the signals that people send.
@@ -20,33 +19,22 @@ const (
 	reject  = "reject"
 )
 
-// Approval is the outcome of the vote.
-type Approval struct {
-	By []string `json:"by"`
-}
-
-// Count turns the answers of the people into an approval, or fails when one of them was a no.
-func Count(_ context.Context, answers []activity.Signal[approvals.Decision]) (Approval, error) {
-	var a Approval
+// Count returns the answers of the people, or fails when one of them was a no.
+func Count(
+	_ context.Context, answers []activity.Signal[activity.Decision],
+) ([]activity.Signal[activity.Decision], error) {
 	for _, answer := range answers {
-		d := answer.Payload
 		if answer.Name != approve {
-			err := fmt.Errorf("rejected by %s", d.By)
-			if d.Comment != "" {
-				err = fmt.Errorf("%w: %s", err, d.Comment)
-			}
-			return Approval{}, activity.NonRetryable(activity.Category(err, "rejected"))
+			return nil, activity.NonRetryable(errors.New("rejected by " + answer.Source))
 		}
-		a.By = append(a.By, d.By)
 	}
-	slices.Sort(a.By)
-	return a, nil
+	return answers, nil
 }
 
 // DeployInput is a release that people have agreed to.
 type DeployInput struct {
-	Release  Release  `json:"release"`
-	Approval Approval `json:"approval"`
+	Release   Release                              `json:"release"`
+	Approvals []activity.Signal[activity.Decision] `json:"approvals"`
 }
 
 // Deployed is a release that was made live.
@@ -61,7 +49,12 @@ func Deploy(_ context.Context, in DeployInput) (Deployed, error) {
 	if err := Site(in.Release.Site).switchTo(in.Release.Version); err != nil {
 		return Deployed{}, err
 	}
-	return Deployed{Site: in.Release.Site, Version: in.Release.Version, ApprovedBy: in.Approval.By}, nil
+	var by []string
+	for _, a := range in.Approvals {
+		by = append(by, a.Payload.By)
+	}
+	slices.Sort(by)
+	return Deployed{Site: in.Release.Site, Version: in.Release.Version, ApprovedBy: by}, nil
 }
 
 // Verify checks that the web server serves the release.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/approvals"
 	"github.com/flowfabric/flowfabric-go/flow"
 )
 
@@ -55,23 +54,26 @@ func Deployment(escalation time.Duration, plain bool) (*flow.Definition[Change, 
 			flow.Field("release", release), flow.Field("args", flow.Const(matrix[name])))))
 	}
 
-	wait := []flow.WaitOption{flow.AfterEach(tests), activity.Timeout(escalation, activity.Escalate)}
-	if plain {
-		wait = append(wait, activity.Signals(approve, reject), activity.AtLeast(approvers))
-	} else {
-		wait = append(wait, activity.Signals(approve), activity.AtLeastDistinct(approvers), activity.Decisive(reject))
-	}
-	answers := flow.WaitpointSignals[approvals.Decision](f, approval, wait...)
-	agreed := flow.Node(f, "count", count, answers)
-
+	agreed := agreement(f, plain, flow.AfterEach(tests), activity.Timeout(escalation, activity.Escalate))
 	live := flow.Node(f, "deploy", deploy,
-		flow.Struct[DeployInput](flow.Field("release", release), flow.Field("approval", agreed)))
+		flow.Struct[DeployInput](flow.Field("release", release), flow.Field("approvals", agreed)))
 	verified := flow.Node(f, "verify", verify, live)
 	flow.Return(f, verified)
 	if !plain {
-		takeBack(f, answers, agreed, live, verified)
+		takeBack(f, agreed, live, verified)
 	}
 	return f.Build()
+}
+
+// agreement adds the nodes that succeed when people have agreed, and fail when they have not.
+func agreement(
+	f *flow.Builder[Change, Deployed], plain bool, opts ...flow.WaitOption,
+) flow.Ref[[]activity.Signal[activity.Decision]] {
+	if !plain {
+		return flow.Approval(f, approval, append(opts, activity.Approvers(approvers))...)
+	}
+	return flow.Node(f, "count", count, flow.WaitpointSignals[activity.Decision](f, approval,
+		append(opts, activity.Signals(approve, reject), activity.AtLeast(approvers))...))
 }
 
 // takeBack adds the nodes that undo a deployment which has failed, and that clean up after each.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/activity/activitytest"
-	"github.com/flowfabric/flowfabric-go/approvals"
 )
 
 // The flow is stored with every run: a change of it makes a run of before unknown to a second start, so it should be
@@ -31,16 +30,15 @@ func TestFlow(t *testing.T) {
 
 func TestCount(t *testing.T) {
 	t.Parallel()
-	says := func(choice, by, comment string) activity.Signal[approvals.Decision] {
-		return activity.Signal[approvals.Decision]{Name: choice, Source: by, Payload: approvals.Decision{Choice: choice, By: by, Comment: comment}}
+	says := func(choice, by string) activity.Signal[activity.Decision] {
+		return activity.Signal[activity.Decision]{Name: choice, Source: by, Payload: activity.Decision{Choice: choice, By: by}}
 	}
-	agreed, err := Count(t.Context(), []activity.Signal[approvals.Decision]{says(approve, "bob", ""), says(approve, "ann", "fine")})
+	answers := []activity.Signal[activity.Decision]{says(approve, "bob"), says(approve, "ann")}
+	agreed, err := Count(t.Context(), answers)
 	require.NoError(t, err)
-	require.Equal(t, Approval{By: []string{"ann", "bob"}}, agreed)
+	require.Equal(t, answers, agreed)
 
-	for comment, want := range map[string]string{"": "rejected by bob", "too late": "rejected by bob: too late"} {
-		_, err = Count(t.Context(), []activity.Signal[approvals.Decision]{says(approve, "ann", ""), says(reject, "bob", comment)})
-		require.EqualError(t, err, want)
-		require.True(t, activitytest.IsNonRetryable(err))
-	}
+	_, err = Count(t.Context(), []activity.Signal[activity.Decision]{says(approve, "ann"), says(reject, "bob")})
+	require.EqualError(t, err, "rejected by bob")
+	require.True(t, activitytest.IsNonRetryable(err))
 }

@@ -62,7 +62,7 @@ Deploys a small web site when two people agree.
 // parseOptions reads the command line. It returns every fault at once; flag.ErrHelp after it has printed the help.
 func parseOptions(args []string, help io.Writer) (options, error) {
 	o := options{
-		site: "approval-site", escalation: 15 * time.Minute, listen: "127.0.0.1:0", pagesAddress: "127.0.0.1:0",
+		site: defaultSite(), escalation: 15 * time.Minute, listen: "127.0.0.1:0", pagesAddress: "127.0.0.1:0",
 		address: "127.0.0.1:8080", by: os.Getenv("USER"),
 	}
 	if url := os.Getenv("FLOWFABRIC_URL"); url != "" {
@@ -86,6 +86,15 @@ func parseOptions(args []string, help io.Writer) (options, error) {
 		}
 	}
 	return o, fmt.Errorf("unknown command %q", args[0])
+}
+
+// defaultSite is a directory that all processes of a user find.
+func defaultSite() Site {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		dir = os.TempDir()
+	}
+	return Site(filepath.Join(dir, "flowfabric-approval-site"))
 }
 
 // parse parses the arguments of a command. Flags may precede and follow the version.

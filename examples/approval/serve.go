@@ -115,7 +115,7 @@ func (l linksPage) open(ctx context.Context) ([]link, error) {
 		links = append(links, link{
 			Version: run.Run, Received: wait.Received, Needed: wait.Needed,
 			Open:      time.Since(wait.OpenedAt).Round(time.Second),
-			Escalated: wait.Escalated, Path: answersPath + approvals.Path(wait.Token, ""), token: wait.Token,
+			Escalated: wait.Escalated, Path: answersPath + approvals.Path(wait.Token), token: wait.Token,
 		})
 	}
 	return links, nil

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
 )
 
 // write fills a release with one file.
@@ -108,7 +110,9 @@ func TestWork(t *testing.T) {
 				return Deployed{}, err
 			}
 		}
-		deployed, err := Deploy(ctx, DeployInput{Release: release, Approval: Approval{By: []string{"alice", "bob"}}})
+		deployed, err := Deploy(ctx, DeployInput{Release: release, Approvals: []activity.Signal[activity.Decision]{
+			{Payload: activity.Decision{By: "bob"}}, {Payload: activity.Decision{By: "alice"}},
+		}})
 		require.NoError(t, err)
 		defer func() {
 			_, err := Clean(ctx, change)

@@ -32,6 +32,7 @@ func TestBinary(t *testing.T) {
 	t.Run("bad command lines", b.testBadCommandLines)
 	t.Run("help", b.testHelp)
 	t.Run("small tree", func(t *testing.T) { b.testSmallTree(t) })
+	t.Run("without a directory", b.testNoDirectory)
 	t.Run("small tree in contract mode", func(t *testing.T) { b.testSmallTree(t, "-engine", "embedded:?contract=15") })
 	t.Run("interrupted in memory", b.testInterruptedInMemory)
 	t.Run("killed embedded", func(t *testing.T) {
@@ -179,7 +180,7 @@ func (b built) testHelp(t *testing.T) {
 func (b built) testSmallTree(t *testing.T, args ...string) {
 	t.Parallel()
 	tree, dir := fixture(t), t.TempDir()
-	p := b.start(t, dir, append(args, tree)...)
+	p := b.start(t, dir, append(args, "-out", "census-report", tree)...)
 	require.Zero(t, p.end(), &p.stderr)
 	require.Contains(t, p.printed(), "100 %  publish        finished after ")
 	require.Contains(t, p.printed(), "5 packages, 8 files")
@@ -189,6 +190,21 @@ func (b built) testSmallTree(t *testing.T, args ...string) {
 	for _, name := range []string{"chart.svg", "flow.mmd", "flow.dot"} {
 		require.NotEmpty(t, readFile(t, dir, "census-report/"+name))
 	}
+}
+
+// Without -out, the program writes nothing where it runs, and prints where the report is.
+func (b built) testNoDirectory(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := b.start(t, dir, fixture(t))
+	require.Zero(t, p.end(), &p.stderr)
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, left)
+	report := regexp.MustCompile(`(?m)^  (/.*census-report-.*)/report\.md$`).FindStringSubmatch(p.printed())
+	require.NotNil(t, report, p.printed())
+	require.NotEmpty(t, readFile(t, report[1], "report.md"))
+	require.NoError(t, os.RemoveAll(report[1]))
 }
 
 // Four packages of long in six shards: each has a separate shard, and two shards are empty. Every package has enough
@@ -259,7 +275,7 @@ func count(set map[string]bool) int {
 // testKilled kills the program with SIGKILL while four nodes run, and starts it again with the same command.
 func (b built) testKilled(t *testing.T, engine string, lease time.Duration) {
 	tree, dir := longTree(t), t.TempDir()
-	args := []string{"-engine", engine, "-lease", lease.String(), "-shards", fmt.Sprint(longShards), "-workers", "8", tree}
+	args := []string{"-engine", engine, "-lease", lease.String(), "-shards", fmt.Sprint(longShards), "-workers", "8", "-out", "census-report", tree}
 	first := b.start(t, dir, args...)
 	inTheMiddle(first)
 	require.NoError(t, first.cmd.Process.Kill())
@@ -313,7 +329,7 @@ func (b built) checkRecord(t *testing.T, dir string, finished []string) {
 // testInterrupted stops the program with SIGINT. It gives its work back, so the next start need not wait for a lease.
 func (b built) testInterrupted(t *testing.T, engine string) {
 	tree, dir := longTree(t), t.TempDir()
-	args := []string{"-engine", engine, "-lease", "1h", "-shards", fmt.Sprint(longShards), "-workers", "8", tree}
+	args := []string{"-engine", engine, "-lease", "1h", "-shards", fmt.Sprint(longShards), "-workers", "8", "-out", "census-report", tree}
 	first := b.start(t, dir, args...)
 	inTheMiddle(first)
 	require.NoError(t, first.cmd.Process.Signal(os.Interrupt))

@@ -92,7 +92,12 @@ func census(ctx context.Context, o options, stdout *os.File, stderr io.Writer) (
 	}
 	defer client.Close()
 
-	if err := os.MkdirAll(o.out, 0o755); err != nil {
+	if o.out == "" {
+		o.out, err = os.MkdirTemp("", "census-report-")
+	} else {
+		err = os.MkdirAll(o.out, 0o755)
+	}
+	if err != nil {
 		return fmt.Errorf("-out: %w", err)
 	}
 	started, err := runtime.Start(ctx, client, def, Source{Root: o.tree}, runtime.WithID(o.run))

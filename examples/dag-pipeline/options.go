@@ -34,7 +34,7 @@ type options struct {
 	engine       string
 	engineOrigin string // where the engine's URL was given, for errors
 	run          string
-	out          string
+	out          string // empty for a new temporary directory
 	shards       int
 	workers      int
 	lease        time.Duration
@@ -51,8 +51,7 @@ Takes a census of the Go code in a source tree, by default the standard library 
 // parseOptions reads the command line. It returns every fault at once; flag.ErrHelp after it has printed the help.
 func parseOptions(args []string, help io.Writer) (options, error) {
 	o := options{
-		engineOrigin: "-engine", out: "census-report", shards: 16, workers: goruntime.GOMAXPROCS(0),
-		lease: defaultLease,
+		engineOrigin: "-engine", shards: 16, workers: goruntime.GOMAXPROCS(0), lease: defaultLease,
 	}
 	if url := os.Getenv("FLOWFABRIC_URL"); url != "" {
 		o.engine, o.engineOrigin = url, "FLOWFABRIC_URL"
@@ -65,7 +64,12 @@ func parseOptions(args []string, help io.Writer) (options, error) {
 		func(text string) error { o.engine, o.engineOrigin = text, "-engine"; return nil })
 	flags.StringVar(&o.run, "run", "",
 		"`id` of the run; default made of the tree and -shards, so that a second start continues the first")
-	flags.StringVar(&o.out, "out", o.out, "`directory` for the report")
+	flags.Func("out", "`directory` for the report; default a new one for temporary files", func(text string) error {
+		if o.out = text; text == "" {
+			faults = append(faults, errors.New(`-out "": must name a directory`))
+		}
+		return nil
+	})
 	number(flags, &faults, &o.shards, "shards", maxShards, "number of parts to measure in parallel")
 	number(flags, &faults, &o.workers, "workers", maxWorkers, "nodes that run at a time in this process")
 	flags.Func("lease", fmt.Sprintf("`time` after which the work of a lost process is taken over, %s (default %s)",
@@ -96,9 +100,6 @@ func parseOptions(args []string, help io.Writer) (options, error) {
 	}
 	if len(o.run) > 256 {
 		faults = append(faults, fmt.Errorf("-run: has %d bytes, must have at most 256", len(o.run)))
-	}
-	if o.out == "" {
-		faults = append(faults, errors.New(`-out "": must name a directory`))
 	}
 	if o.run == "" {
 		o.run = runID(o.tree, o.shards)

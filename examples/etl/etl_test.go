@@ -287,6 +287,7 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"more"}, exitUsage, `arguments ["more"]: there must be none`},
 		{[]string{"-run", strings.Repeat("x", 257)}, exitUsage, "-run: has 257 bytes, must have at most 256"},
 		{[]string{"-speed", "11"}, exitUsage, "not defined: -speed"},
+		{[]string{"-engine", "embedded:x"}, exitUsage, "-dir: must name a folder"},
 		{[]string{"-dir", t.TempDir(), "-engine", "gopher://hole"}, exitFailure, `-engine: `},
 	} {
 		var stdout, stderr strings.Builder

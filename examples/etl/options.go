@@ -28,9 +28,6 @@ Makes a folder of files with measurements and loads them into a warehouse, which
 
 `
 
-// defaultDir keeps the data where the engine outlives the process.
-const defaultDir = "etl-data"
-
 // parseOptions reads the command line. It returns every fault at once; flag.ErrHelp after it has printed the help.
 func parseOptions(args []string, help io.Writer) (options, error) {
 	o := options{engine: os.Getenv("FLOWFABRIC_URL"), engineOrigin: "FLOWFABRIC_URL"}
@@ -42,8 +39,8 @@ func parseOptions(args []string, help io.Writer) (options, error) {
 			o.engine, o.engineOrigin = text, "-engine"
 			return nil
 		})
-	flags.StringVar(&o.dir, "dir", "", "`folder` that keeps the files and the warehouse; default "+defaultDir+
-		", and with an engine in memory a folder that is removed at the end")
+	flags.StringVar(&o.dir, "dir", "", "`folder` that keeps the files and the warehouse; "+
+		"default, with an engine in memory, a folder that is removed at the end")
 	flags.StringVar(&o.run, "run", "",
 		"`id` of the run; default made of the folder, so that a second start continues the first")
 	flags.BoolVar(&o.explain, "explain", false, "print the flows, node by node, and exit")
@@ -64,7 +61,8 @@ func parseOptions(args []string, help io.Writer) (options, error) {
 		faults = append(faults, fmt.Errorf("-run: has %d bytes, must have at most 256", len(o.run)))
 	}
 	if o.dir == "" && !o.inMemory() {
-		o.dir = defaultDir
+		faults = append(faults, fmt.Errorf("-dir: must name a folder: the data has to last as long as the engine of %s",
+			o.engineOrigin))
 	}
 	if o.dir != "" {
 		var err error

@@ -106,7 +106,8 @@ func newConstructs(t *testing.T) *constructs {
 		flow.Waitpoint[int](f, "hold", large)
 		flow.Node(f, "small", inc, n, large.Not())
 		flow.Node(f, "k7", inc, n, kind.Case("k7"))
-		flow.Node(f, "k8", inc, n, kind.Case("k8"))
+		k8 := flow.Node(f, "k8", inc, n, kind.Case("k8"))
+		flow.Node(f, "or-else", inc, flow.OrElse(k8, 8))
 		flow.Node(f, "one", inc, n, odd.Case("one"))
 		flow.Sleep(f, "rest", time.Hour, odd.Default())
 		flow.Return(f, n)
@@ -189,7 +190,7 @@ func TestOwnRunsAreClean(t *testing.T) {
 		require.Empty(t, problems(t, c.program(), runcheck.Open(ctx, b.Client)), "before any worker")
 		b.Worker(t, c.program().Workers[0].Activities)
 		settled := map[string]map[string]fabrictype.NodeState{
-			"construct-conditions": {"hold": fabrictype.NodeSuspended, "rest": fabrictype.NodeSuspended, "k7": fabrictype.NodeSucceeded, "k8": fabrictype.NodeSkipped},
+			"construct-conditions": {"hold": fabrictype.NodeSuspended, "rest": fabrictype.NodeSuspended, "k7": fabrictype.NodeSucceeded, "k8": fabrictype.NodeSkipped, "or-else": fabrictype.NodeSucceeded},
 			"construct-waits":      {"later": fabrictype.NodeDelayed, "nap": fabrictype.NodeSuspended, "ask": fabrictype.NodeSuspended, "batch": fabrictype.NodeSucceeded, "continue": fabrictype.NodeDelayed},
 			"construct-children": {
 				"sub": fabrictype.NodeWaitingChildren, "flows": fabrictype.NodeWaitingChildren, "loop": fabrictype.NodeWaitingChildren,
