@@ -7,7 +7,7 @@ import (
 )
 
 // maxFiles is how many files may be tracked.
-const maxFiles = 2_500
+const maxFiles = 2_560
 
 // A reader finds a file among all tracked files: their number is bounded.
 func TestNumberOfTrackedFiles(t *testing.T) {

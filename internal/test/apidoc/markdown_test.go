@@ -1,8 +1,11 @@
 package apidoc
 
 import (
+	"context"
+	"errors"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -18,28 +21,74 @@ var root = filepath.Join("..", "..", "..")
 // pages are the pages that readers see, by their path below the root.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
-	found := make(map[string]string)
-	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() {
-			if name := d.Name(); path != root && (name == "testdata" || strings.HasPrefix(name, ".")) {
-				return filepath.SkipDir
-			}
-			return nil
-		}
-		if filepath.Ext(path) != ".md" {
-			return nil
-		}
-		text, err := os.ReadFile(path)
-		name, relErr := filepath.Rel(root, path)
-		require.NoError(t, relErr)
-		found[filepath.ToSlash(name)] = string(text)
-		return err
-	}))
+	found, err := readPages(t.Context(), root)
+	require.NoError(t, err)
 	require.Contains(t, found, "README.md")
 	return found
+}
+
+// readPages reads the pages of a tree that git tracks or would track; all of them outside of a work tree.
+func readPages(ctx context.Context, dir string) (map[string]string, error) {
+	list := exec.CommandContext(ctx, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", "*.md")
+	list.Dir = dir
+	out, err := list.Output()
+	var files []string
+	if err == nil {
+		files = strings.FieldsFunc(string(out), func(r rune) bool { return r == 0 })
+	} else if files, err = walkPages(dir); err != nil {
+		return nil, err
+	}
+	found := make(map[string]string)
+	for _, file := range files {
+		if hiddenPage.MatchString(file) {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(file)))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // deleted since the last commit
+		}
+		if err != nil {
+			return nil, err
+		}
+		found[file] = string(text)
+	}
+	return found, nil
+}
+
+// hiddenPage matches pages in folders that readers do not see.
+var hiddenPage = regexp.MustCompile(`(^|/)(testdata|\.[^/]*)/`)
+
+func walkPages(dir string) (files []string, err error) {
+	err = fs.WalkDir(os.DirFS(dir), ".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && filepath.Ext(path) == ".md" {
+			files = append(files, path)
+		}
+		return err
+	})
+	return files, err
+}
+
+// A report that a program leaves in the tree, and that git ignores, is not checked as a page.
+func TestIgnoredFilesAreNoPages(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		".gitignore": "report/", "README.md": "Read me.", "docs/a.md": "A", "report/report.md": "`os.Nothing`",
+		"x/testdata/b.md": "B", ".cache/c.md": "C",
+	} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	found, err := readPages(t.Context(), dir)
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"README.md": "Read me.", "docs/a.md": "A", "report/report.md": "`os.Nothing`"}, found,
+		"outside of a work tree there is nothing to ask")
+	if err := exec.CommandContext(t.Context(), "git", "init", "-q", dir).Run(); err != nil {
+		t.Skip("git is not installed")
+	}
+	found, err = readPages(t.Context(), dir)
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"README.md": "Read me.", "docs/a.md": "A"}, found)
 }
 
 // split separates a page into prose and the blocks of code that are marked with a language.

@@ -41,13 +41,51 @@ func HoldWatches(tb testing.TB, e *runtime.Engine, d time.Duration) {
 }
 
 // MessageWorker is Worker for one that for an hour acts on messages only: it neither sweeps nor renews leases before. A
-// test with it needs no bound of time: work that is not announced does not happen within the test.
+// test with it needs no bound of time: work that is not announced does not happen within the test. It has subscribed
+// when MessageWorker returns: before that it would miss messages that it does not make up for.
 func (b *Bench) MessageWorker(tb testing.TB, handlers []activity.Handler, config ...runtime.WorkerConfig) *Running {
 	tb.Helper()
 	c := atMostOne(tb, config)
 	c.Lease = time.Hour
 	defer b.set(tb, engine.Intervals{WorkerSweep: time.Hour})()
-	return b.Worker(tb, handlers, c)
+	orders := engine.ConnOf(b.Engine.Internal()).Keys().ChannelWorker("")
+	before := b.subscribed(tb, orders)
+	running := b.Worker(tb, handlers, c)
+	b.awaitSubscribed(tb, orders, before)
+	return running
+}
+
+// AwaitSubscribed waits until a channel with a prefix has subscribers.
+func (b *Bench) AwaitSubscribed(tb testing.TB, prefix string) {
+	tb.Helper()
+	b.awaitSubscribed(tb, prefix, nil)
+}
+
+// awaitSubscribed waits until a channel with a prefix has subscribers, apart from the channels in before.
+func (b *Bench) awaitSubscribed(tb testing.TB, prefix string, before map[string]bool) {
+	tb.Helper()
+	Eventually(tb, func() string {
+		for channel := range b.subscribed(tb, prefix) {
+			if !before[channel] {
+				return ""
+			}
+		}
+		return "no process subscribes to " + prefix + "*"
+	})
+}
+
+// subscribed returns the channels with a prefix that have subscribers.
+func (b *Bench) subscribed(tb testing.TB, prefix string) map[string]bool {
+	tb.Helper()
+	found := make(map[string]bool)
+	for _, node := range engine.ConnOf(b.Engine.Internal()).Client().Nodes() {
+		channels, err := node.Do(Context(tb), node.B().PubsubChannels().Pattern(prefix+"*").Build()).AsStrSlice()
+		require.NoError(tb, err)
+		for _, channel := range channels {
+			found[channel] = true
+		}
+	}
+	return found
 }
 
 // SweepingWorker is Worker for one that searches for work at an interval, also without messages.

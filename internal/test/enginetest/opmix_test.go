@@ -80,7 +80,7 @@ func (x *opMix) add(name string) {
 	var upstreams, edges int64 // edges with results, and all
 	for _, up := range x.names[:min(len(x.names), 8)] {
 		if x.r.IntN(3) == 0 {
-			kind := []string{"success_only", "success_only", "on_failure", "always", "case_1", "case_2"}[x.r.IntN(6)]
+			kind := []string{"success_only", "success_only", "on_failure", "always", "unless_failed", "case_1", "case_2"}[x.r.IntN(7)]
 			if !strings.HasPrefix(kind, "case_") {
 				upstreams++
 			}

@@ -40,7 +40,7 @@ func (x *chaos) spec() waitSpec {
 
 func newChaos(t *testing.T, b *enginetest.Bench, seed uint64) *chaos {
 	x := &chaos{waitFixture: newWaitFixture(t, b), r: rand.New(rand.NewPCG(seed, seed)), waits: make(map[string]waitSpec)}
-	kinds := []string{"success_only", "success_only", "on_failure", "always"}
+	kinds := []string{"success_only", "success_only", "on_failure", "always", "unless_failed"}
 	var tasks []string
 	var links []link
 	for i := range 3 + x.r.IntN(10) {

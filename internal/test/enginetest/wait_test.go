@@ -25,7 +25,10 @@ func TestEdgeKinds(t *testing.T) {
 	table := map[string]map[string]string{
 		"success_only": {"success": "waiting", "failed": "skipped", "cancelled": "skipped", "expired": "skipped", "skipped": "skipped"},
 		"on_failure":   {"success": "skipped", "failed": "waiting", "cancelled": "waiting", "expired": "waiting", "skipped": "skipped"},
-		"always":       {"success": "waiting", "failed": "waiting", "cancelled": "waiting", "expired": "waiting", "skipped": "waiting"},
+		"unless_failed": {
+			"success": "waiting", "failed": "skipped", "cancelled": "skipped", "expired": "skipped", "skipped": "skipped",
+		},
+		"always": {"success": "waiting", "failed": "waiting", "cancelled": "waiting", "expired": "waiting", "skipped": "waiting"},
 	}
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		for kind, row := range table {

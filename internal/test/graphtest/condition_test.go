@@ -144,6 +144,7 @@ func TestConditionsOnEveryKindOfUpstream(t *testing.T) {
 		require.Equal(t, "condition large of the input is false", fixture.Node(t, d, "sizes").Reason)
 		require.Equal(t, fabrictype.NodeSkipped, fixture.Node(t, d, "end").State)
 		require.ErrorIs(t, err, runtime.ErrNoResult)
+		require.ErrorContains(t, err, ": node end was skipped: ")
 		b.Settle(t)
 	})
 }

@@ -50,6 +50,37 @@ func TestFinallyRunsAfterEverythingElse(t *testing.T) {
 	})
 }
 
+// The deadline of a run stays the one that is described while its finally nodes run, which have their own, and after.
+func TestFinallyKeepsDeadlineOfRun(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		c := fixture.NewCourse()
+		b.Worker(t, []activity.Handler{c.Act})
+		f := flow.New[fixture.None, string]("tidy", flow.Deadline(24*time.Hour))
+		refs := c.Nodes(f, "ok")
+		flow.Node(f, "release", c.Act, flow.Const("gate"), flow.Finally(time.Minute))
+		flow.Return(f, refs[0])
+		run := fixture.StartOf(t, b, f)
+		begun, err := run.Describe(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 24*time.Hour, begun.DeadlineAt.Sub(begun.CreatedAt))
+		eventuallyState(t, run, "release", fabrictype.NodeActive)
+		for _, open := range []bool{true, false} {
+			d, err := run.Describe(ctx)
+			require.NoError(t, err)
+			require.Equal(t, begun.DeadlineAt, d.DeadlineAt)
+			require.Equal(t, time.Minute, d.FinallyDeadlineAt.Sub(fixture.Node(t, d, "a").CompletedAt))
+			if open {
+				close(c.Gate)
+				_, err = run.Result(ctx)
+				require.NoError(t, err)
+			}
+		}
+		b.Settle(t)
+	})
+}
+
 // A failure of a finally node fails the run; a failure that a join tolerates stays tolerated.
 func TestFinallyThatFails(t *testing.T) {
 	t.Parallel()

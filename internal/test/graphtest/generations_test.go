@@ -168,9 +168,10 @@ func TestEarlySignalsToANode(t *testing.T) {
 			require.NoError(t, err)
 			return sent
 		}
-		other, approve, reject := send("other"), send("approve"), send("reject")
-		require.Equal(t, fabrictype.SignalAccepted, other.Outcome)
-		require.False(t, other.Counts)
+		_, err = run.SignalWait(ctx, runtime.WaitName{Node: "gate"}, runtime.Signal{Name: "other", Payload: "other"})
+		require.ErrorIs(t, err, runtime.ErrSignalDoesNotCount)
+		require.ErrorContains(t, err, "the names that count: approve, reject")
+		approve, reject := send("approve"), send("reject")
 		require.Equal(t, fabrictype.SignalAccepted, approve.Outcome)
 		require.True(t, approve.Counts)
 		require.Equal(t, fabrictype.SignalClosed, reject.Outcome)

@@ -21,9 +21,10 @@ var mayImport = map[string][]string{
 	"fabrictype": {},
 
 	// The packages for declarations and activities. They compile without the engine.
-	"flow":                  {"activity", "fabrictype", "internal/activityspec", "internal/errordetail", "internal/flowgraph"},
+	"flow":                  {"activity", "fabrictype", "internal/activityspec", "internal/errordetail", "internal/flowgraph", "internal/jsontype"},
 	"internal/layout":       {},
-	"activity":              {"fabrictype", "internal/activitycontext", "internal/activityspec", "internal/errordetail", "internal/recordtext"},
+	"activity":              {"fabrictype", "internal/activitycontext", "internal/activityspec", "internal/errordetail", "internal/jsontype", "internal/recordtext"},
+	"internal/jsontype":     {},
 	"activity/activitytest": {"fabrictype", "activity", "internal/activitycontext", "internal/activityspec"},
 
 	// The API on top of the rooms of runtime, which make the calls of the engine: it does not import
@@ -34,6 +35,7 @@ var mayImport = map[string][]string{
 		"internal/auditlink", "internal/auditlog", "internal/budgets", "internal/bulkjob", "internal/catalogue",
 		"internal/describe", "internal/engine", "internal/engine/feeds", "internal/engine/observe",
 		"internal/engine/transport", "internal/enginelink", "internal/engineurl", "internal/errordetail",
+		"internal/explain", "internal/waitreason",
 		"internal/eventkind", "internal/failurehook", "internal/fleet", "internal/flowgraph", "internal/follow",
 		"internal/inspect", "internal/keeper", "internal/keyprefix", "internal/keyspace", "internal/lanes",
 		"internal/limits", "internal/lualib", "internal/queryurl", "internal/recordstate", "internal/recordtext",
@@ -47,8 +49,8 @@ var mayImport = map[string][]string{
 		"enginecore", "internal/dirlock", "internal/durabledir", "internal/enginelink", "internal/flowgraph", "runtime", "fabrictype",
 	},
 	"approvals": {
-		"activity", "internal/activityspec", "internal/answerlog", "internal/auditlink", "internal/recordtext", "runtime",
-		"fabrictype",
+		"activity", "internal/activityspec", "internal/answerlog", "internal/auditlink", "internal/decision",
+		"internal/recordtext", "runtime", "fabrictype",
 	},
 	"admin/backup": {"internal/keyprefix", "internal/lualib", "internal/enginerpc", "internal/keycopy", "internal/engineurl"},
 	"admin/move":   {"internal/keyprefix", "internal/enginerpc", "internal/keycopy", "internal/engineurl"},
@@ -83,10 +85,10 @@ var mayImport = map[string][]string{
 		"internal/lualib",
 		"internal/findingcode",
 		"enginecore", "enginecore/embedded", "internal/enginerpc", "internal/keeperlag", "fabrictype",
-		"internal/engine", "internal/engine/observe", "internal/keeper",
+		"internal/engine", "internal/engine/observe", "internal/fleet", "internal/lanes",
 	},
 	"internal/worker": {
-		"internal/keyspace", "internal/errorcode",
+		"internal/keyspace", "internal/errorcode", "internal/valueschema",
 		"fabrictype",
 		"activity", "enginecore", "internal/admission", "internal/contractnode", "internal/dispatch",
 		"internal/engine", "internal/engine/observe", "internal/engine/retry", "internal/sleep", "internal/enginerpc",
@@ -159,7 +161,7 @@ var mayImport = map[string][]string{
 		"internal/worker/completion", "internal/worker/lease",
 	},
 	"internal/worker/task": {
-		"fabrictype",
+		"enginecore", "fabrictype", "internal/fleet", "internal/valueschema",
 		"activity", "flow", "internal/activitycontext", "internal/activityspec", "internal/dispatch",
 		"internal/engine", "internal/engine/observe", "internal/enginerpc", "internal/flowgraph", "internal/submit",
 		"internal/worker/attempt",
@@ -187,7 +189,7 @@ var mayImport = map[string][]string{
 		"internal/keyspace", "internal/recordstate", "internal/eventkind", "internal/waitreason",
 		"enginecore", "fabrictype", "flow", "internal/activityspec", "internal/budgets", "internal/describe",
 		"internal/engine", "internal/engine/batching", "internal/enginerpc", "internal/explain", "internal/flowgraph",
-		"internal/layout", "internal/submit", "internal/waitlist",
+		"internal/layout", "internal/recordtext", "internal/submit", "internal/waitlist",
 	},
 	"internal/follow": {
 		"internal/keyspace", "internal/errorcode",
@@ -196,7 +198,9 @@ var mayImport = map[string][]string{
 		"internal/runview", "internal/sleep", "internal/submit", "internal/worker/output",
 	},
 	"internal/auditlog": {"fabrictype", "internal/engine", "internal/enginerpc", "internal/runsearch"},
-	"internal/fleet":    {"enginecore", "fabrictype", "internal/engine", "internal/enginerpc", "internal/submit"},
+	"internal/fleet": {
+		"enginecore", "fabrictype", "internal/engine", "internal/enginerpc", "internal/submit", "internal/valueschema",
+	},
 	"internal/startplan": {
 		"internal/keyspace",
 		"fabrictype", "internal/contractcheck", "internal/engine", "internal/enginerpc", "internal/flowgraph",
@@ -205,7 +209,7 @@ var mayImport = map[string][]string{
 	"internal/waitlist": {
 		"internal/keyspace", "internal/waitreason",
 		"activity", "enginecore", "fabrictype", "internal/describe", "internal/engine", "internal/engine/batching",
-		"internal/enginerpc", "internal/explain", "internal/partitionmerge", "internal/runsearch", "internal/submit",
+		"internal/enginerpc", "internal/explain", "internal/partitionmerge", "internal/runsearch", "internal/submit", "internal/decision", "internal/activityspec",
 	},
 	"internal/budgets": {
 		"internal/keyspace",
@@ -227,17 +231,20 @@ var mayImport = map[string][]string{
 	},
 	"internal/lanes": {
 		"internal/keyspace", "fabrictype", "internal/engine", "internal/engine/batching", "internal/enginerpc",
+		"enginecore", "internal/fleet", "internal/keeper", "internal/keeperlag",
 	},
-	"internal/explain": {"internal/waitreason", "internal/enginerpc", "internal/flowgraph", "internal/submit", "fabrictype"},
+	"internal/explain":    {"internal/waitreason", "internal/enginerpc", "internal/flowgraph", "internal/submit", "fabrictype"},
+	"internal/errorwords": {},
 	"internal/runsearch": {
-		"internal/keyspace", "internal/recordstate", "fabrictype",
+		"internal/errorwords", "internal/keyspace", "internal/recordstate", "fabrictype",
 		"enginecore", "internal/enginerpc", "internal/engine", "internal/engine/batching", "internal/partitionmerge",
 	},
 	"internal/partitionmerge": {"internal/keyspace"},
+	"internal/decision":       {"fabrictype"},
 	"internal/answer": {
 		"internal/keyspace",
 		"activity", "enginecore", "fabrictype", "internal/activityspec", "internal/auditlink", "internal/engine",
-		"internal/enginerpc", "internal/errorcode", "internal/recordtext", "internal/submit", "internal/valueschema",
+		"internal/enginerpc", "internal/errorcode", "internal/recordtext", "internal/submit", "internal/valueschema", "internal/decision",
 	},
 	"internal/schedule": {
 		"internal/keyspace", "internal/errorcode", "internal/recordstate",
@@ -269,7 +276,7 @@ var mayImport = map[string][]string{
 		"activity", "contract/internal/backend/flows", "contract/internal/backend/link", "enginecore",
 		"internal/activityspec", "internal/contractcheck", "internal/contractnode", "internal/engine",
 		"internal/engine/batching", "internal/engine/observe", "internal/engine/retry", "internal/enginerpc",
-		"internal/errorcode", "internal/hashrecord", "internal/keyspace", "internal/submit",
+		"internal/errorcode", "internal/hashrecord", "internal/keyspace", "internal/submit", "internal/recordtext",
 	},
 	"contract/internal/backend/submission": {
 		"contract/internal/backend/execution", "contract/internal/backend/link", "enginecore",
@@ -316,7 +323,7 @@ var mayImport = map[string][]string{
 		"activity", "enginecore", "enginecore/embedded", "internal/activityspec", "internal/auditlink",
 		"internal/contractcheck",
 		"internal/engine/batching", "internal/engine/feeds", "internal/engine/observe", "internal/engine/transport",
-		"internal/enginerpc", "internal/errordetail", "internal/flowgraph", "internal/hashrecord",
+		"internal/enginerpc", "internal/errordetail", "internal/errorwords", "internal/flowgraph", "internal/hashrecord",
 		"internal/recordtext", "internal/sleep", "fabrictype",
 	},
 	"internal/engine/transport": {"enginecore", "internal/engine/observe", "internal/enginerpc", "internal/sleep"},
@@ -384,7 +391,10 @@ var mayImport = map[string][]string{
 	"internal/activitycontext": {"fabrictype", "internal/activityspec"},
 	"internal/enginelink":      {"enginecore/embedded"},
 	"internal/activityspec":    {"internal/errordetail", "internal/recordtext"},
-	"internal/flowgraph":       {"activity", "fabrictype", "internal/layout", "internal/activityspec"},
+	"internal/flowgraph": {
+		"activity", "fabrictype", "internal/layout", "internal/activityspec", "internal/flowgraph/needs",
+	},
+	"internal/flowgraph/needs": {},
 	"internal/hashrecord":      {"enginecore"},
 	"internal/describe":        {"fabrictype", "internal/eventkind"},
 	"internal/eventkind":       {"fabrictype"},
@@ -398,11 +408,11 @@ var mayImport = map[string][]string{
 	"internal/runrecord":       {},
 	"internal/stablehash":      {},
 	"internal/timetable":       {"internal/recordtext"},
-	"internal/valueschema":     {"internal/activityspec", "fabrictype"},
+	"internal/valueschema":     {"internal/activityspec", "internal/jsontype", "fabrictype"},
 	"internal/answerlog":       {"fabrictype", "internal/engine", "internal/auditlink", "runtime"},
 	"internal/contractsignal": {
 		"internal/keyspace", "internal/recordstate",
-		"enginecore", "internal/activityspec", "internal/enginerpc", "internal/recordtext", "internal/valueschema", "fabrictype",
+		"enginecore", "internal/activityspec", "internal/enginerpc", "internal/recordtext", "internal/valueschema", "fabrictype", "internal/decision",
 	},
 
 	// Commands, examples and test machinery.

@@ -13,6 +13,7 @@ const (
 	caseKind     = "case_"
 	succeeded    = "success"
 	anotherCase  = "skipped"
+	unlessFailed = "unless_failed"
 	resultOfNode = "result"
 )
 
@@ -29,9 +30,12 @@ func kindOfCase(flags byte) string {
 func isCase(kind string) bool { return strings.HasPrefix(kind, caseKind) }
 
 // outcomeFor is an upstream's outcome for an edge of a kind: for the edge of a case, success only if the upstream has
-// decided for that case.
+// decided for that case; for one of the kind unless_failed, a skip in consequence of a failure is one.
 func (e *execution) outcomeFor(kind string) string {
 	outcome := e.get("terminal_outcome")
+	if kind == unlessFailed && outcome == anotherCase && e.get("failure_reason") == "" {
+		return "failed"
+	}
 	if !isCase(kind) || outcome != succeeded {
 		return outcome
 	}

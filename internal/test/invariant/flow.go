@@ -119,6 +119,8 @@ func satisfies(kind, outcome string) bool {
 		return failure
 	case "always":
 		return failure || outcome == "success" || outcome == "skipped"
+	case unlessFailed:
+		return outcome == "success" || outcome == "skipped"
 	}
 	return outcome == "success"
 }

@@ -17,9 +17,10 @@ const edgeBytes = 3
 const (
 	edgeKindMask = 3
 	edgeCarries  = 4
+	edgeFlags    = 8 // flags below are a kind and edgeCarries, others are of cases
 )
 
-var edgeKinds = []string{"success_only", "on_failure", "always"}
+var edgeKinds = []string{"success_only", "on_failure", "always", unlessFailed}
 
 // graphFields are the fields of a node in a chunk, in order.
 var graphFields = []string{
@@ -107,8 +108,8 @@ func readEdges(text string) []graphEdge {
 	edges := make([]graphEdge, 0, len(text)/edgeBytes)
 	for ; len(text) >= edgeBytes; text = text[edgeBytes:] {
 		e := graphEdge{ordinal: int(text[0]) | int(text[1])<<8, carries: text[2]&edgeCarries != 0}
-		if kind := int(text[2] & edgeKindMask); kind < len(edgeKinds) {
-			e.kind = edgeKinds[kind]
+		if text[2] < edgeFlags {
+			e.kind = edgeKinds[text[2]&edgeKindMask]
 		} else {
 			e.kind = kindOfCase(text[2])
 		}

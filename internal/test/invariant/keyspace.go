@@ -464,6 +464,9 @@ func (p *partition) sortComposite(key, text string, v value) string {
 	if _, found := strings.CutPrefix(text, "run_feed:"); found {
 		return wrongType(v, "stream")
 	}
+	if text == "search_secret" {
+		return wrongType(v, "string")
+	}
 	if _, found := strings.CutPrefix(text, "audit_log:"); found {
 		return wrongType(v, "stream")
 	}

@@ -2,6 +2,7 @@ package invariant
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
 )
@@ -31,7 +32,7 @@ func (c *checker) runList(key string, entries []string) map[listedRun]bool {
 	return list
 }
 
-// tagSets are the keys of the sets by tag that a run must be in.
+// tagSets are the keys of the sets by tag, and by word of the failure, that a run must be in.
 func (p *partition) tagSets(f *flowRecord) map[string]bool {
 	want := make(map[string]bool)
 	if f == nil || !f.managed() || f.purging() {
@@ -40,8 +41,19 @@ func (p *partition) tagSets(f *flowRecord) map[string]bool {
 	for name, value := range f.parts["tags"].hash {
 		want[p.key("ffx:"+p.tag+":tagged_runs:"+partEscaper.Replace(name)+":"+value)] = true
 	}
+	for word := range strings.SplitSeq(f.core["failure_words"], ",") {
+		if word != "" {
+			want[p.key("ffx:"+p.tag+":"+wordSets+word)] = true
+		}
+	}
 	return want
 }
+
+// wordSets begins the keys of the sets of runs by a word of their failure, each of which keeps the newest fullSet runs.
+const (
+	wordSets = "tagged_runs:failure:"
+	fullSet  = 1000
+)
 
 // runs checks that the lists of runs hold every submitted run, at the time in its header, and that each flow's list
 // holds no runs of others. Entries of runs that are gone are holes.
@@ -81,7 +93,10 @@ func (c *checker) taggedRuns(p *partition) {
 	}
 	for _, f := range p.flows {
 		for key := range p.tagSets(f) {
-			if score, listed := sets[key][f.id]; !listed {
+			isFull := strings.Contains(key, wordSets) && len(sets[key]) >= fullSet
+			if score, listed := sets[key][f.id]; !listed && isFull {
+				continue
+			} else if !listed {
 				c.fault(RuleFlow, f.key, "is not in the set of runs %s", key)
 			} else if got := strconv.FormatFloat(score, 'f', -1, 64); got != f.core["created_at"] {
 				c.fault(RuleFlow, f.key, "was created at %s, but is in %s at %s", f.core["created_at"], key, got)

@@ -291,6 +291,7 @@ var ofNoMember = map[string]string{
 	"ffx.protocol":             "a record",
 	"ffx.sent":                 "a value, which expires by itself",
 	"ffx.partition":            "the beginning of other keys",
+	"ffx.search_secret":        "a value",
 }
 
 // requireAllIndexes requires a row, or a reason for none, for each index of the table of keys.

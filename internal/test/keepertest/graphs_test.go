@@ -144,7 +144,7 @@ func TestBadGraphs(t *testing.T) {
 			{"each once, got: 0", func(c *enginerpc.PutGraphCall) { c.Nodes[1].Ups = []byte{0, 0, 0} }},
 			{"each once, got: 2", func(c *enginerpc.PutGraphCall) { c.Nodes[1].Ups = []byte{2, 0, 0} }},
 			{"each once, got: 1", func(c *enginerpc.PutGraphCall) { c.Nodes[1].Ups = []byte{1, 0, 0, 1, 0, 2} }},
-			{"unknown flags: 3", func(c *enginerpc.PutGraphCall) { c.Nodes[1].Ups[2] = 3 }},
+			{"are not those that lead to them", func(c *enginerpc.PutGraphCall) { c.Nodes[1].Ups[2] = 3 }},
 			{"unknown flags: 8", func(c *enginerpc.PutGraphCall) { c.Nodes[1].Ups[2] = 8 }},
 			{"names node 9 of 3", func(c *enginerpc.PutGraphCall) { c.Nodes[1].Downs[0] = 9 }},
 			{"are not those that lead to them", func(c *enginerpc.PutGraphCall) { c.Nodes[2].Ups[0] = 1 }},

@@ -47,7 +47,7 @@ func listed(t *testing.T, b *enginetest.Bench, ref *runtime.RunRef) enginerpc.Ru
 	require.NoError(t, err)
 	index, err := session.Library("lists of runs")
 	require.NoError(t, err)
-	search, err := runsearch.New(session, index, runsearch.Query{Flow: "wait"}, "", 10)
+	search, err := runsearch.New(t.Context(), session, index, runsearch.Query{Flow: "wait"}, "", 10)
 	require.NoError(t, err)
 	for {
 		run, found, err := search.Next(enginetest.Context(t))

@@ -315,7 +315,7 @@ type NodeRow struct {
 	Expires int64
 	// Acquired: start of the lease
 	Acquired int64
-	// Started: first start
+	// Started: first start, since it was last run again
 	Started int64
 	// Worker: number of the worker that runs the node, or has completed it; 0 is none
 	Worker int64

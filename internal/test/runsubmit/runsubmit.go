@@ -52,7 +52,7 @@ type Edge struct {
 	Carries  bool   // the upstream's result goes into the input of the other
 }
 
-var kinds = map[string]byte{"": 0, "success_only": 0, "on_failure": 1, "always": 2}
+var kinds = map[string]byte{"": 0, "success_only": 0, "on_failure": 1, "always": 2, "unless_failed": 3}
 
 // Ordinal is the ordinal of a node, from 1 on; 0 when the run has none of that name.
 func (r *Run) Ordinal(node string) int {
@@ -79,7 +79,7 @@ func (r *Run) graph() ([]enginerpc.PutGraphCall, string) {
 			}
 			flags = byte(3 + 8*number)
 		}
-		if e.Carries && flags < 3 {
+		if e.Carries && flags <= 3 {
 			flags |= 4
 		}
 		up, down := r.Ordinal(e.Up), r.Ordinal(e.Down)

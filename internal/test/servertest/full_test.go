@@ -424,7 +424,7 @@ func TestRightsLostAfterOpen(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, described.Nodes, 1)
 
-		signal := runtime.Signal{Name: "approve", Payload: fixture.Vote{By: "ann"}, Source: "ann", IdempotencyKey: "1"}
+		signal := runtime.Signal{Name: "approve", Payload: fixture.Vote{By: "ann", Yes: true}, Source: "ann", IdempotencyKey: "1"}
 		d, err := client.Signal(ctx, waits[0].Token, signal)
 		require.NoError(t, err)
 		require.Equal(t, fabrictype.SignalResumed, d.Outcome)

@@ -3,11 +3,13 @@ package servertest
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"log/slog"
 	"net/url"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/findingcode"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -211,7 +214,7 @@ func TestInspectDrainingWorkers(t *testing.T) {
 		_, err := runtime.Start(ctx, b.Client, fixture.Single(t, noop), 1)
 		require.NoError(t, err)
 		found := findings(t, b.Engine)[findingcode.WorkerNone]
-		require.Equal(t, fabrictype.SeverityWarning, found.Severity)
+		require.Equal(t, fabrictype.SeverityError, found.Severity)
 		require.Equal(t, "lane default", found.Subject)
 		require.Contains(t, found.Found, "all workers of the lane drain: 2")
 
@@ -222,5 +225,80 @@ func TestInspectDrainingWorkers(t *testing.T) {
 			}
 			return ""
 		})
+	})
+}
+
+// A finding names the workers of one lane whose types for an activity differ. Different builds with the same types give
+// no finding.
+func TestWorkersWithOtherTypes(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		type before struct {
+			Count string `json:"count"`
+			Of    []int  `json:"of"`
+		}
+		type same struct {
+			Of    []int   `json:"of"`
+			Count *string `json:"count,omitempty"`
+		}
+		type now struct {
+			Count int   `json:"count"`
+			Of    []int `json:"of"`
+		}
+		first := activity.New("typed", func(context.Context, before) (int, error) { return 1, nil })
+		second := activity.New("typed", func(context.Context, same) (int, error) { return 1, nil })
+		third := activity.New("typed", func(context.Context, now) (int, error) { return 1, nil })
+		b.Worker(t, []activity.Handler{first}, runtime.WorkerConfig{Name: "first"})
+		b.Worker(t, []activity.Handler{second}, runtime.WorkerConfig{Name: "second"})
+		// A worker of another build with these types, as its record says it.
+		core, ctx := engine.ConnOf(b.Engine.Internal()), enginetest.Context(t)
+		types := func() map[string]string {
+			reply, err := core.ListWorkers(ctx, enginerpc.ListWorkersCall{Partition: engine.Directory()})
+			require.NoError(t, err)
+			for _, w := range reply.Workers {
+				if about := engine.ReadWorkerAbout(w.About); about.Name == "first" {
+					return about.Types
+				}
+			}
+			return nil
+		}
+		enginetest.Eventually(t, func() string {
+			if len(types()) == 0 {
+				return "the worker has not reported its types"
+			}
+			return ""
+		})
+		about, err := json.Marshal(engine.WorkerAbout{
+			Name: "older", Build: fabrictype.Build{Package: "example.com/shop/cmd/worker", Version: "v1.2.3"}, Types: types(),
+		})
+		require.NoError(t, err)
+		_, err = core.ReportWorker(ctx, enginerpc.ReportWorkerCall{
+			Partition: engine.Directory(), WorkerInstanceID: "older-0", State: "running", TTL: time.Hour,
+			Lanes: "default", Kinds: "typed", About: about,
+		})
+		require.NoError(t, err)
+		enginetest.Eventually(t, func() string {
+			list, err := b.Client.Workers(ctx)
+			require.NoError(t, err)
+			if len(list) < 3 {
+				return "a worker has not reported"
+			}
+			return ""
+		})
+		require.NotContains(t, findings(t, b.Engine), findingcode.WorkerTypes)
+
+		b.Worker(t, []activity.Handler{third}, runtime.WorkerConfig{Name: "third"})
+		enginetest.Eventually(t, func() string {
+			if _, ok := findings(t, b.Engine)[findingcode.WorkerTypes]; !ok {
+				return "no finding about the types"
+			}
+			return ""
+		})
+		found := findings(t, b.Engine)[findingcode.WorkerTypes]
+		require.Equal(t, fabrictype.SeverityWarning, found.Severity)
+		require.Equal(t, "activity typed", found.Subject)
+		for _, part := range []string{"its input: first on ", ", older (example.com/shop/cmd/worker v1.2.3), second on ", "; others: third on "} {
+			require.Contains(t, found.Found, part)
+		}
 	})
 }

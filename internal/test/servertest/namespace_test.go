@@ -124,6 +124,9 @@ var acrossNamespaces = map[string]struct {
 		}
 		return nil
 	}, engine.ErrWaitOver},
+	"CompleteSearch": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return noneOf(c.CompleteSearch(ctx, x.flow))
+	}, nil},
 	"Waits": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return none2(c.Waits(ctx, runtime.WaitQuery{}))
 	}, nil},

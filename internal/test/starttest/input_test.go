@@ -20,6 +20,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
+	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -145,13 +146,82 @@ func TestUndecodableInput(t *testing.T) {
 		require.ErrorAs(t, err, &failed)
 		require.Equal(t, activityspec.CategoryDecode, failed.Category)
 		require.Equal(t, "tally", failed.Node)
-		for _, part := range []string{"r-17", "tally", "Count"} {
+		for _, part := range []string{"r-17", "tally", "newIn.Count of type int", "fork the run"} {
 			require.ErrorContains(t, err, part)
 		}
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 1, d.Nodes[0].Attempts, "another attempt would see the same bytes")
-		require.Contains(t, d.Nodes[0].Reason, "r-17")
+		b.Settle(t)
+	})
+}
+
+// A worker returns a node whose input it cannot decode while another live worker has the activity with another input
+// type, as during a deploy. The node reports the reason and runs on the other worker; the attempt does not count.
+func TestUndecodableInputWaitsForAnotherWorker(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		type oldIn struct{ Count string }
+		type newIn struct{ Count int }
+		before := activity.New("count", func(_ context.Context, in oldIn) (int, error) { return len(in.Count), nil })
+		now := activity.New("count", func(_ context.Context, in newIn) (int, error) { return in.Count, nil })
+		f := flow.New[oldIn, int]("counts")
+		flow.Return(f, flow.Node(f, "tally", before, f.Input()))
+		def, err := f.Build()
+		require.NoError(t, err)
+
+		// The worker with the old type takes nothing yet: its only slot is in use.
+		entered, leave := make(chan struct{}), make(chan struct{})
+		hold := activity.New("hold", func(context.Context, int) (int, error) {
+			close(entered)
+			<-leave
+			return 0, nil
+		})
+		b.KeepingWorker(t, []activity.Handler{before, hold}, runtime.WorkerConfig{Name: "old", Concurrency: 1})
+		_, err = runtime.Start(ctx, b.Client, fixture.Single(t, hold), 1)
+		require.NoError(t, err)
+		<-entered
+		b.Worker(t, []activity.Handler{now}, runtime.WorkerConfig{Name: "new"})
+		enginetest.Eventually(t, func() string {
+			list, err := b.Client.Workers(ctx)
+			require.NoError(t, err)
+			if len(list) < 2 {
+				return "a worker has not reported"
+			}
+			return ""
+		})
+		run, err := runtime.Start(ctx, b.Client, def, oldIn{"three"})
+		require.NoError(t, err)
+		enginetest.Eventually(t, func() string {
+			d, err := run.Describe(ctx)
+			require.NoError(t, err)
+			why := d.Nodes[0].Waiting
+			if why.Reason != "undecodable" {
+				return "the node says " + why.Sentence
+			}
+			for _, part := range []string{"worker new-", "newIn.Count of type int", "worker old on", "tried again at"} {
+				require.Contains(t, why.Sentence, part)
+			}
+			require.NotEmpty(t, why.Remedy)
+			return ""
+		})
+		b.Check(t, invariant.AnyTime)
+		// The worker that cannot decode the input would win some of the next claims.
+		list, err := b.Client.Workers(ctx)
+		require.NoError(t, err)
+		for _, w := range list {
+			if w.Name == "new" {
+				require.NoError(t, b.Client.DrainWorker(ctx, w.Instance))
+			}
+		}
+		close(leave)
+		result, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 5, result)
+		d, err := run.Describe(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 1, d.Nodes[0].Attempts)
 		b.Settle(t)
 	})
 }

@@ -26,6 +26,8 @@ type offering struct {
 	leased []enginerpc.ClaimedExecution
 }
 
+func (o *offering) Serves(enginecore.LaneID, string) bool { return true }
+
 func (o *offering) Offer(lane enginecore.LaneID, kind string, _ keyspace.Partition, n int) (engine.Offer, bool) {
 	if o.slots == 0 {
 		return engine.Offer{}, false

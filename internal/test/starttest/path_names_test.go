@@ -45,6 +45,8 @@ func TestNamesOfPaths(t *testing.T) {
 			_, err = runtime.NewWorker(b.Engine, runtime.WorkerConfig{Lanes: []string{bad}})
 			refused(err, "worker")
 		}
+		_, err := runtime.NewWorker(b.Engine, runtime.WorkerConfig{Lanes: []string{"a lane"}})
+		require.ErrorContains(t, err, `Lanes: lane "a lane" has other than printable ASCII characters, or a space`)
 		for _, bad := range []string{".", ".."} {
 			_, err := flow.New[int, int](bad).Build()
 			require.ErrorContains(t, err, `name "`+bad+`" cannot be part of a URL`)

@@ -158,6 +158,13 @@ func (d *diary) step(ctx context.Context, o order) (product, error) {
 	if o.First != nil {
 		p.From = append(p.From, o.First.Nonce)
 	}
+	if o.Backed != nil {
+		for _, in := range []product{o.Backed.A, o.Backed.B, o.Backed.C, o.Backed.D} {
+			if in.Nonce != "" {
+				p.From = append(p.From, in.Nonce)
+			}
+		}
+	}
 	for _, in := range o.All {
 		p.From = append(p.From, in.Nonce)
 		p.Turn = max(p.Turn, in.Turn)

@@ -34,9 +34,18 @@ type task struct {
 
 // order is the input of a node's function.
 type order struct {
-	Task  task      `json:"task"`
-	All   []product `json:"all,omitempty"`
-	First *product  `json:"first,omitempty"`
+	Task   task      `json:"task"`
+	All    []product `json:"all,omitempty"`
+	First  *product  `json:"first,omitempty"`
+	Backed *backing  `json:"backed,omitempty"`
+}
+
+// backing are the results that may be constants.
+type backing struct {
+	A product `json:"a,omitzero"`
+	B product `json:"b,omitzero"`
+	C product `json:"c,omitzero"`
+	D product `json:"d,omitzero"`
 }
 
 // kind selects how a node is wired.
@@ -59,6 +68,7 @@ const (
 	chosen  kind = "chosen"  // runs if a condition holds, which it does
 	barred  kind = "barred"  // runs if the same condition does not hold
 	hollow  kind = "hollow"  // is another flow, whose result is skipped for a condition
+	backed  kind = "backed"  // takes the results of its upstreams, or constants in place of those skipped for a condition
 )
 
 // dagNode is one node of a random flow.
@@ -161,7 +171,7 @@ func (n *dagNode) wire(r *rand.Rand, i int) {
 		return
 	}
 	n.letRun = r.IntN(2) == 0
-	switch r.IntN(21) {
+	switch r.IntN(23) {
 	case 0:
 		n.kind = waits
 	case 1:
@@ -192,6 +202,8 @@ func (n *dagNode) wire(r *rand.Rand, i int) {
 		n.kind = barred
 	case 16:
 		n.kind = hollow
+	case 17, 18:
+		n.kind = backed
 	}
 }
 
@@ -326,6 +338,12 @@ func (n *dagNode) input(up []flow.Ref[product]) flow.Binding[order] {
 	switch {
 	case n.kind == plain && len(up) > 0:
 		fields = append(fields, flow.Field("all", flow.List(up...)))
+	case n.kind == backed && len(up) > 0:
+		var taken []flow.FieldBinding
+		for i := range up {
+			taken = append(taken, flow.Field("abcd"[i:i+1], flow.OrElse(up[i], product{})))
+		}
+		fields = append(fields, flow.Field("backed", flow.Struct[backing](taken...)))
 	case n.kind == anyOf:
 		fields = append(fields, flow.Field("first", flow.AnyOf(up...)))
 	case n.kind == quorum:

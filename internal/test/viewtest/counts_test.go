@@ -49,7 +49,7 @@ func runsCounted(t testing.TB, c *runtime.Client, q runtime.RunQuery) int {
 	require.NoError(t, err)
 	sum := 0
 	for _, n := range list {
-		sum += n.Runs
+		sum += n.Runs + n.Ends
 	}
 	return sum
 }
@@ -88,6 +88,8 @@ func TestRunsAreCounted(t *testing.T) {
 		require.NotEmpty(t, list)
 		for _, n := range list {
 			require.EqualValues(t, string(fabrictype.RunFailed), n.State)
+			require.Zero(t, n.Runs, "ends are not runs")
+			require.Positive(t, n.Ends)
 			require.False(t, n.Hour.Before(before))
 		}
 		b.Check(t, invariant.AnyTime)

@@ -79,8 +79,9 @@ func startRunSet(t testing.TB, b *enginetest.Bench, size int) *runSet {
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
 		set.all = append(set.all, fabrictype.Run{
-			Flow: d.Flow, Run: d.Run, FlowID: d.FlowID, State: d.State, CreatedAt: d.CreatedAt,
-			ClosedAt: d.ClosedAt, FailedNode: d.FailedNode, Nodes: fabrictype.NodeCounts{All: 1, Open: d.OpenNodes},
+			Flow: d.Flow, Run: d.Run, FlowID: d.FlowID, State: d.State, CreatedAt: d.CreatedAt, BeganAt: d.BeganAt,
+			ClosedAt: d.ClosedAt, FailedNode: d.FailedNode, Reason: d.Reason, Category: d.Category,
+			Nodes: fabrictype.NodeCounts{All: 1, Open: d.OpenNodes},
 		})
 	}
 	for i := range set.all {

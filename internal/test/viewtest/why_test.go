@@ -371,6 +371,30 @@ var whyCases = map[string]struct {
 	}, func(t *testing.T, _ *whyCase, e fabrictype.Explanation) {
 		require.Equal(t, "the run has been cancelled: the node is about to end", e.Sentence)
 	}},
+	waitreason.Undecodable: {func(c *whyCase) *runtime.RunRef {
+		// Neither worker can decode the input, and each has another type.
+		c.worker(activity.New("odd", func(context.Context, string) (int, error) { return 0, nil }, activity.Lane(c.lane)))
+		c.worker(activity.New("odd", func(context.Context, []int) (int, error) { return 0, nil }, activity.Lane(c.lane)))
+		enginetest.Eventually(c.t, func() string {
+			list, err := c.Client.Workers(c.ctx)
+			require.NoError(c.t, err)
+			n := 0
+			for _, w := range list {
+				if slices.Contains(w.Activities, "odd") {
+					n++
+				}
+			}
+			if n < 2 {
+				return "a worker has not reported"
+			}
+			return ""
+		})
+		return c.only(c.pass("odd"))
+	}, func(t *testing.T, _ *whyCase, e fabrictype.Explanation) {
+		require.False(t, e.Until.IsZero())
+		require.Contains(t, e.Detail, "cannot decode the input")
+		require.Contains(t, e.Detail, "has the activity with another input type")
+	}},
 	waitreason.KeeperOverdue: {func(c *whyCase) *runtime.RunRef {
 		a := activity.New("fails", func(context.Context, int) (int, error) { return 0, errors.New("no route") },
 			activity.Lane(c.lane), activity.Retry(activity.RetryPolicy{First: time.Millisecond, Attempts: 2}))

@@ -214,8 +214,8 @@ func TestAnswerSchemaMustBeOne(t *testing.T) {
 		return f.Build()
 	}
 	_, err := build(`{"$schema":"http://json-schema.org/draft-07/schema#"}`)
-	require.EqualError(t, err, `flow "bad": node "review": wait: bad option: answer schema: `+
-		"/$schema: draft 7 is not supported: schemas are of draft 2020-12")
+	require.ErrorContains(t, err, `flow "bad": node "review": wait: bad option: answer schema: `+
+		"/$schema: draft 7 is not supported: schemas are of draft 2020-12 (wait_search_test.go:")
 
 	b := enginetest.New(t, "embedded")
 	for schema, want := range map[string]string{
@@ -258,6 +258,10 @@ func TestReceivedSignals(t *testing.T) {
 			_, err := b.Client.Signal(ctx, w.Token, runtime.Signal{
 				Name: "yes", Source: source, CorrelationID: fmt.Sprint(i), Payload: review{Grade: i, Note: strings.Repeat("x", 4000)},
 			})
+			if 0 < i && i < sent-1 {
+				require.ErrorIs(t, err, runtime.ErrSignalDoesNotCount) // and it is recorded
+				continue
+			}
 			require.NoError(t, err)
 		}
 		var got []fabrictype.ReceivedSignal

@@ -59,7 +59,14 @@ func TestDecisiveSignals(t *testing.T) {
 					if i == len(tc.sent)-1 {
 						want = fabrictype.SignalResumed
 					}
-					got := fixture.Send(t, ctx, b, w, runtime.Signal{Name: s[0], Source: s[1], Payload: fixture.Vote{By: s[1]}})
+					signal := runtime.Signal{Name: s[0], Source: s[1], Payload: fixture.Vote{By: s[1], Yes: s[0] == "yes"}}
+					if i > 0 && (s == tc.sent[i-1] || s[0] == "other") {
+						_, err := b.Client.Signal(ctx, w.Token, signal)
+						require.ErrorIs(t, err, runtime.ErrSignalDoesNotCount, "signal %d", i)
+						require.ErrorContains(t, err, "the names that count: yes, no")
+						continue
+					}
+					got := fixture.Send(t, ctx, b, w, signal)
 					require.Equal(t, want, got.Outcome, "signal %d", i)
 				}
 				signals, err := run.Result(ctx)

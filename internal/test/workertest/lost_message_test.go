@@ -75,16 +75,7 @@ func (x *lossy) start(t *testing.T, handlers []activity.Handler) {
 	}
 	x.SweepingKeeper(t, x.keeperSweep)
 	x.SweepingWorker(t, x.workerSweep, handlers)
-	ctx := enginetest.Context(t)
-	client, channel := engine.ConnOf(x.Engine.Internal()).Client(), engine.ConnOf(x.Engine.Internal()).Keys().ChannelDue()
-	enginetest.Eventually(t, func() string {
-		counts, err := client.Do(ctx, client.B().PubsubNumsub().Channel(channel).Build()).AsIntMap()
-		require.NoError(t, err)
-		if counts[channel] == 0 {
-			return "no keeper listens"
-		}
-		return ""
-	})
+	x.AwaitSubscribed(t, engine.ConnOf(x.Engine.Internal()).Keys().ChannelDue())
 }
 
 // within asserts that work was performed not before it was due, and no later than a bound.
@@ -386,6 +377,7 @@ func TestLostCancels(t *testing.T) {
 		ctx := enginetest.Context(t)
 		run := startOne(ctx, t, x, fixture.Single(t, wait))
 		<-begun
+		x.AwaitSubscribed(t, engine.ConnOf(x.Engine.Internal()).Keys().ChannelWorker(""))
 		x.lost.LoseChannels(workerChannel)
 		cancelled := time.Now()
 		require.NoError(t, run.Cancel(ctx, "no longer wanted"))
@@ -408,6 +400,7 @@ func TestSubscribingWorker_LearnsOfCancels(t *testing.T) {
 		ctx := enginetest.Context(t)
 		run := startOne(ctx, t, x, fixture.Single(t, wait))
 		<-begun
+		x.AwaitSubscribed(t, engine.ConnOf(x.Engine.Internal()).Keys().ChannelWorker(""))
 		x.lost.LoseChannels(workerChannel)
 		require.NoError(t, run.Cancel(ctx, "no longer wanted"))
 		x.lostSome(t, workerChannel)

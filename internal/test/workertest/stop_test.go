@@ -17,7 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A worker that stops releases the executions that it cannot finish, and the attempt is not spent.
+// A worker that stops releases the executions that it cannot finish, and the attempt does not count.
 func TestStopReleases(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
