@@ -25,6 +25,10 @@ const (
 	reportEvery      = 2 * dispatch.PresenceEvery
 	drainReportEvery = dispatch.PresenceEvery
 	reportTTL        = 2*reportEvery + 5*time.Second
+	// useEvery is the time after which a worker reports that the number of its used slots has changed. Each of its peers
+	// adds usePerPeer, so that all busy workers together report about 100 times a second.
+	useEvery   = time.Second
+	usePerPeer = 10 * time.Millisecond
 	// quietTTL is how long the report of a worker counts that reports only once, on a virtual clock.
 	quietTTL = 200 * 365 * 24 * time.Hour
 )
@@ -41,6 +45,7 @@ type reporter struct {
 	mu        sync.Mutex // held during a report
 	described bool       // the engine has had the whole record
 	reported  time.Time
+	used      int64
 	draining  atomic.Bool
 }
 
@@ -73,7 +78,7 @@ func (r *Run) report(ctx context.Context, state string) {
 		return
 	}
 	r.worker.liveness.Touch()
-	r.reports.described, r.reports.reported = true, time.Now()
+	r.reports.described, r.reports.reported, r.reports.used = true, time.Now(), call.Used
 	if reply.Drain && state == stateRunning {
 		r.Background.Start(func() { r.drainOut(ctx) })
 	}
@@ -88,15 +93,19 @@ func (r *Run) reportPresence(ctx context.Context) {
 	r.report(ctx, stateRunning)
 }
 
-// reportDue reports if the last report is old enough.
+// reportDue reports if the last report is old enough, sooner if another number of slots is in use.
 func (r *Run) reportDue(ctx context.Context, now time.Time) {
 	every := reportEvery
 	if r.queue.IsClosed() {
 		every = drainReportEvery
 	}
 	r.reports.mu.Lock()
-	due := now.Sub(r.reports.reported) > every-dispatch.PresenceEvery/2
+	age, changed := now.Sub(r.reports.reported), r.reports.used != int64(r.leases.Size())
 	r.reports.mu.Unlock()
+	due := age > every-useEvery/2
+	if changed {
+		due = due || age > useEvery/2+time.Duration(r.peers.Size())*usePerPeer
+	}
 	if due {
 		r.reportPresence(ctx)
 	}

@@ -176,8 +176,8 @@ func (r *Run) handleControl(ctx context.Context, message string) {
 	}
 }
 
-// presenceLoop announces the worker, removes silent peers, sweeps, and from time to time releases blocked
-// executions, until ctx ends.
+// presenceLoop announces the worker, reports its use, removes silent peers, sweeps, and from time to time releases
+// blocked executions, until ctx ends.
 func (r *Run) presenceLoop(ctx context.Context) {
 	if r.Session.Quiet {
 		return // listen does the same whenever a message may have been lost
@@ -187,6 +187,8 @@ func (r *Run) presenceLoop(ctx context.Context) {
 	sweeps := sweepTimer{every: r.sweepEvery(), last: time.Now()}
 	looks := time.NewTicker(sweeps.every)
 	defer looks.Stop()
+	uses := time.NewTicker(useEvery)
+	defer uses.Stop()
 	announced, said := time.Now(), time.Now()
 	for {
 		select {
@@ -198,11 +200,12 @@ func (r *Run) presenceLoop(ctx context.Context) {
 				said = now
 				r.publishPresence(ctx)
 			}
-			r.reportDue(ctx, now)
 			if now.Sub(announced) > max(sweeps.every, releaseEvery)-dispatch.PresenceEvery/2 {
 				announced = now
 				r.releaseAllBlocked(ctx)
 			}
+		case now := <-uses.C:
+			r.reportDue(ctx, now)
 		case now := <-looks.C:
 			if sweeps.isDue(now, r.peers.Size()) {
 				r.sweep(ctx)

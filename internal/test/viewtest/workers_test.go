@@ -141,6 +141,43 @@ func TestReportsMakeUpForLostMessages(t *testing.T) {
 	})
 }
 
+// A worker reports within two seconds that another number of its slots is in use, and does not while it stays the same.
+func TestWorkersReportTheirUse(t *testing.T) {
+	t.Parallel()
+	enginetest.Only(t, testserver.Embedded)
+	synctest.Test(t, func(t *testing.T) {
+		b := enginetest.New(t, testserver.Embedded)
+		ctx := enginetest.Context(t)
+		c := fixture.NewCourse()
+		b.Worker(t, []activity.Handler{c.Act}, runtime.WorkerConfig{Concurrency: 4, NoKeeper: true})
+		fixture.Listed(ctx, t, b.Client, "one", fixture.Number(1))
+		listed := func() fabrictype.Worker {
+			list, err := b.Client.Workers(ctx)
+			require.NoError(t, err)
+			require.Len(t, list, 1)
+			return list[0]
+		}
+		f := flow.New[fixture.None, string]("busy")
+		flow.Return(f, c.Nodes(f, "gate")[0])
+		var runs []*runtime.Run[string]
+		for used := range 3 {
+			runs = append(runs, fixture.StartOf(t, b, f))
+			time.Sleep(2 * time.Second)
+			require.Equal(t, used+1, listed().Used)
+		}
+		last := listed().ReportedAt
+		time.Sleep(20 * time.Second)
+		require.Equal(t, last, listed().ReportedAt)
+		close(c.Gate)
+		for _, run := range runs {
+			_, err := run.Result(ctx)
+			require.NoError(t, err)
+		}
+		time.Sleep(2 * time.Second)
+		require.Zero(t, listed().Used)
+	})
+}
+
 // A worker that reports no more is gone after a while, and remembered as the last one.
 func TestSilentWorkersAreGone(t *testing.T) {
 	t.Parallel()

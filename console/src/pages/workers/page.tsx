@@ -21,7 +21,7 @@ export function WorkersPage() {
   const session = useSession();
   const loaded = useLoad<Page<Worker>>((s) => get(["workers"], {}, s), []);
   const lanes = useLoad<Page<Lane>>((s) => get(["lanes"], {}, s), []);
-  usePolled(loaded.reload);
+  usePolled(loaded.reload, 1000);
   usePolled(lanes.reload);
   const [drain, setDrain] = useState<Worker>();
   const list = loaded.data?.items;
