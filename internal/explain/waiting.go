@@ -170,16 +170,31 @@ func retry(n enginerpc.DescribedNode, spec *flowgraph.Node) fabrictype.Explanati
 	return e
 }
 
+const forLane = "waiting for a worker on lane "
+
 func forWorker(n enginerpc.DescribedNode, spec *flowgraph.Node) fabrictype.Explanation {
 	lane := string(n.LaneID)
 	e := fabrictype.Explanation{
-		Reason: waitreason.Worker, Subject: lane, Sentence: "waiting for a worker on lane " + lane,
-		Remedy: startWorker(lane),
+		Reason: waitreason.Worker, Subject: lane, Sentence: forLane + lane, Remedy: startWorker(lane),
 	}
 	if spec != nil && spec.ScheduleToStart > 0 && n.StartedAt.IsZero() && !n.ChangedAt.IsZero() {
 		e.Until = n.ChangedAt.Add(spec.ScheduleToStart)
 		e.Sentence += ", until " + Time(e.Until) + " (then it expires)"
 	}
+	return e
+}
+
+// Busy explains a node that waits while its workers use all of their slots.
+func Busy(e fabrictype.Explanation, workers, slots int) fabrictype.Explanation {
+	text := fmt.Sprintf(" (its %d workers use all of their %d slots)", workers, slots)
+	switch {
+	case workers == 1 && slots == 1:
+		text = " (its worker uses its only slot)"
+	case workers == 1:
+		text = fmt.Sprintf(" (its worker uses all of its %d slots)", slots)
+	}
+	e.Sentence = strings.Replace(e.Sentence, forLane+e.Subject, forLane+e.Subject+text, 1)
+	e.Remedy = "start another worker on lane " + e.Subject + ", or give it more slots (WorkerConfig.Concurrency)"
 	return e
 }
 

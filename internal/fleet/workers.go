@@ -56,6 +56,18 @@ func liveRecords(
 	}
 }
 
+// Some returns live workers in one call, in no order, and whether these are all.
+func Some(ctx context.Context, store engine.Library) (list []fabrictype.Worker, all bool, err error) {
+	reply, err := store.ListWorkers(ctx, enginerpc.ListWorkersCall{Partition: engine.Directory()})
+	if err != nil {
+		return nil, false, err
+	}
+	for _, r := range reply.Workers {
+		list = append(list, readWorker(r))
+	}
+	return list, reply.NextCursor == "", nil
+}
+
 // Drain makes a live worker take no more work. The error matches enginecore.ErrWorkerNotFound if no live worker has
 // that instance.
 func Drain(ctx context.Context, store engine.Library, instance, actor string) error {

@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/explain"
+	"github.com/flowfabric/flowfabric-go/internal/fleet"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/waitlist"
 	"github.com/flowfabric/flowfabric-go/internal/waitreason"
@@ -213,7 +214,7 @@ func (r *Reader) explainPauses(ctx context.Context, d *Description) error {
 // servedQueries is how many activities one call to the engine queries.
 const servedQueries = 64
 
-// explainUnserved marks nodes that wait for a worker that does not run.
+// explainUnserved marks nodes that wait for a worker that does not run, or for a slot of one.
 func (r *Reader) explainUnserved(ctx context.Context, d *Description) error {
 	store, missing := r.Session.Library("records of workers")
 	if missing != nil || d.State != fabrictype.RunRunning {
@@ -245,6 +246,37 @@ func (r *Reader) explainUnserved(ctx context.Context, d *Description) error {
 				host := engine.ReadWorkerAbout(seen.About).Host
 				n.Waiting = explain.Unserved(n.Waiting, n.Activity, n.Lane, seen, host)
 			}
+			delete(waiting, some[i])
+		}
+	}
+	return explainBusy(ctx, store, waiting)
+}
+
+// explainBusy marks nodes whose workers use all of their slots. It makes one call: where that does not return all
+// workers, the nodes keep their explanation.
+func explainBusy(
+	ctx context.Context, store engine.Library, waiting map[enginerpc.FindWorkersQuery][]*fabrictype.Node,
+) error {
+	if len(waiting) == 0 {
+		return nil
+	}
+	workers, all, err := fleet.Some(ctx, store)
+	if err != nil || !all {
+		return err
+	}
+	for q, nodes := range waiting {
+		serving, slots, free := 0, 0, 0
+		for i := range workers {
+			w := &workers[i]
+			if slices.Contains(w.Lanes, string(q.LaneID)) && slices.Contains(w.Activities, q.Kind) && !w.Drains() {
+				serving, slots, free = serving+1, slots+w.Slots, free+w.Free()
+			}
+		}
+		if serving == 0 || free > 0 {
+			continue
+		}
+		for _, n := range nodes {
+			n.Waiting = explain.Busy(n.Waiting, serving, slots)
 		}
 	}
 	return nil

@@ -188,8 +188,8 @@ var mayImport = map[string][]string{
 	"internal/runview": {
 		"internal/keyspace", "internal/recordstate", "internal/eventkind", "internal/waitreason",
 		"enginecore", "fabrictype", "flow", "internal/activityspec", "internal/budgets", "internal/describe",
-		"internal/engine", "internal/engine/batching", "internal/enginerpc", "internal/explain", "internal/flowgraph",
-		"internal/layout", "internal/recordtext", "internal/submit", "internal/waitlist",
+		"internal/engine", "internal/engine/batching", "internal/enginerpc", "internal/explain", "internal/fleet",
+		"internal/flowgraph", "internal/layout", "internal/recordtext", "internal/submit", "internal/waitlist",
 	},
 	"internal/follow": {
 		"internal/keyspace", "internal/errorcode",

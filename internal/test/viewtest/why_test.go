@@ -129,9 +129,18 @@ var whyCases = map[string]struct {
 			}
 			return ""
 		})
+		enginetest.Eventually(c.t, func() string {
+			list, err := c.Client.Workers(c.ctx)
+			require.NoError(c.t, err)
+			if slices.ContainsFunc(list, func(w fabrictype.Worker) bool { return w.Used > 0 && w.Lanes[0] == c.lane }) {
+				return ""
+			}
+			return "no worker of the lane has reported that it is in use"
+		})
 		return c.only(a)
 	}, func(t *testing.T, c *whyCase, e fabrictype.Explanation) {
 		require.Equal(t, c.lane, e.Subject)
+		require.Contains(t, e.Sentence, "lane "+c.lane+" (its worker uses its only slot), until")
 		require.Equal(t, time.Hour, e.Until.Sub(e.Since))
 	}},
 	waitreason.Unserved: {func(c *whyCase) *runtime.RunRef {
