@@ -415,7 +415,8 @@ func TestBrokenConnection(t *testing.T) {
 	}
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := conn.Version(done, VersionCall{}); !errors.Is(err, context.Canceled) {
+	_, err = conn.Version(done, VersionCall{})
+	if !errors.Is(err, context.Canceled) || err.Error() != "the engine was not called: context canceled" {
 		t.Errorf("ended context: %v", err)
 	}
 }

@@ -41,7 +41,7 @@ const (
 // send runs one call until it is answered, may not be repeated, or time is up.
 func (conn *Conn) send(ctx context.Context, info callInfo, w *wire) (message, error) {
 	if ctx.Err() != nil {
-		return message{}, fmt.Errorf("%s: not sent: %w", info.name, causeOf(ctx))
+		return message{}, fmt.Errorf("the engine was not called: %w", causeOf(ctx))
 	}
 	return conn.sendAfter(ctx, info, w, nil)
 }

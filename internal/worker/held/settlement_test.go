@@ -18,7 +18,7 @@ import (
 func TestSettleErrorAfterLeaseEnded(t *testing.T) {
 	t.Parallel()
 	ended := &Task{task: &task.Task{}}
-	notSent := fmt.Errorf("ffx3_complete: not sent: %w", context.DeadlineExceeded)
+	notSent := fmt.Errorf("the engine was not called: %w", context.DeadlineExceeded)
 	require.ErrorIs(t, ended.settleError(notSent), engine.ErrLeaseLost)
 	require.ErrorIs(t, ended.settleError(notSent), context.DeadlineExceeded)
 	require.NotErrorIs(t, ended.settleError(enginecore.ErrUnavailable), engine.ErrLeaseLost)
