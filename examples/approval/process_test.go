@@ -57,8 +57,8 @@ func (b built) start(t *testing.T, args ...string) *process {
 	return p
 }
 
-// patience bounds every wait.
-const patience = time.Minute
+// patience bounds every wait: the program compiles and runs tests of its own.
+const patience = 10 * time.Minute
 
 // until waits for a line that contains a text, and returns the rest of the line.
 func (p *process) until(text string) string {
