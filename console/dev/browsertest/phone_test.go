@@ -59,3 +59,14 @@ func TestPhone(t *testing.T) {
 		w.audit(page.name)
 	}
 }
+
+// fits checks the page that is open as TestAccessibility and TestPhone check all pages: in a wide window, and on a phone.
+func (w *window) fits(name string) {
+	w.t.Helper()
+	w.audit(name)
+	w.do(chromedp.EmulateViewport(390, 844))
+	w.settle()
+	require.Empty(w.t, evaluate[string](w, misfits), "page %s", name)
+	w.audit(name + " on a phone")
+	w.do(chromedp.EmulateViewport(1440, 900))
+}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -81,6 +82,18 @@ func (p *place) serve(t *testing.T, configure ...func(*server.Config)) {
 	listener := httptest.NewServer(http.StripPrefix("/a/b", s.Handler()))
 	t.Cleanup(func() { listener.CloseClientConnections(); listener.Close() })
 	p.server, p.url = s, listener.URL+"/a/b/"
+}
+
+// work runs a worker for more activities until the test ends.
+func (p *place) work(t *testing.T, handlers ...activity.Handler) {
+	t.Helper()
+	w, err := runtime.NewWorker(p.engine, runtime.WorkerConfig{Name: "extra", NoKeeper: true, Grace: -1})
+	require.NoError(t, err)
+	require.NoError(t, w.Register(handlers...))
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	t.Cleanup(func() { stop(); <-ended })
 }
 
 // start starts a claim that runs until the review, the bank and a part of the prices block it.

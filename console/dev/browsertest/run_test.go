@@ -1,10 +1,15 @@
 package browsertest
 
 import (
+	"context"
 	"testing"
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // The page of a run shows its nodes as they are: in the graph, in time, in a table, and by its events.
@@ -116,9 +121,47 @@ func TestMapItems(t *testing.T) {
 		w.await(`document.querySelectorAll(".cell.c-ok").length === 8`)
 		w.click(`.cell`)
 		w.shows("Item 0: succeeded")
+		w.shows("Items Open the child run 12 items: 8 succeeded, 0 failed, 4 open")
 		close(p.handed)
 		w.await(`document.querySelectorAll(".cell.c-ok").length === 12`)
 		w.press("Open the child run")
 		w.see(`tr[data-node], [data-graph]`)
+	})
+}
+
+// A map has items. A sub-flow and a loop have child runs, with nodes: the panel, the table and the graph name them so.
+func TestChildRunsAreNamed(t *testing.T) {
+	eachEngine(t, func(t *testing.T, start opener) {
+		p := start()
+		inner := flow.New[int, int]("orders.pay")
+		flow.Return(inner, flow.Waitpoint[int](inner, "paid"))
+		pay, err := inner.Build()
+		require.NoError(t, err)
+		done := activity.New("orders.done", func(context.Context, int) (bool, error) { return true, nil })
+		f := flow.New[int, int]("orders")
+		flow.Loop(f, "remind", pay, done, f.Input(), 3)
+		flow.Return(f, flow.Sub(f, "pay", pay, f.Input()))
+		def, err := f.Build()
+		require.NoError(t, err)
+		p.work(t, def.Handlers()...)
+		_, err = runtime.Start(t.Context(), p.client, def, 1, runtime.WithID("o-1"))
+		require.NoError(t, err)
+
+		w := open(t, p.url)
+		w.goTo("runs/orders/o-1?node=pay")
+		w.see(`[data-children=sub_flow] h3`)
+		w.shows("Child run Open the child run 1 node: 0 succeeded, 0 failed, 1 open")
+		w.await(`document.querySelector('.gnode[data-node=pay] .status').textContent === "0 of 1 node"`)
+		require.NotContains(t, w.text(), "item")
+		w.fits("panel of a sub-flow")
+		w.click(`.gnode[data-node=remind]`)
+		w.see(`[data-children=loop] [data-turn="1"]`)
+		w.shows("Turn 1, 1 node: 0 succeeded, 0 failed, 1 open")
+		w.key("3")
+		w.await(`document.querySelector("tr[data-node=pay]").textContent.includes("child run: 0 of 1 node. ")`)
+		w.await(`document.querySelector("tr[data-node=remind]").textContent.includes("turn 1: 0 of 1 node. ")`)
+		require.NotContains(t, w.text(), "item")
+		w.click(`[data-turn="1"] a`)
+		w.see(`.gnode[data-node=paid]`)
 	})
 }

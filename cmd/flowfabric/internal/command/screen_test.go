@@ -103,6 +103,35 @@ func TestWatchOnATerminal(t *testing.T) {
 	require.Zero(t, <-ended)
 }
 
+// A map has items; a sub-flow has a child run, with nodes.
+func TestWatchNamesChildRuns(t *testing.T) {
+	t.Parallel()
+	b := embeddedBench(t)
+	x := onEngine(t, b)
+	inner := flow.New[string, string]("pay")
+	flow.Return(inner, flow.Waitpoint[string](inner, "paid"))
+	pay, err := inner.Build()
+	require.NoError(t, err)
+	act := activity.New("say", func(ctx context.Context, s string) (string, error) {
+		<-ctx.Done()
+		return s, ctx.Err()
+	})
+	f := flow.New[[]string, string]("order")
+	flow.Map(f, "parts", act, f.Input())
+	flow.Return(f, flow.Sub(f, "payment", pay, flow.Const("in")))
+	def, err := f.Build()
+	require.NoError(t, err)
+	b.Keeper(t)
+	b.Worker(t, def.Handlers())
+	_, err = runtime.Start(enginetest.Context(t), b.Client, def, []string{"a", "b"}, runtime.WithID("r"))
+	require.NoError(t, err)
+	program, person := newPTY(t, 100, 10)
+	ended := x.onTerminal(program, "run", "watch", "order/r")
+	require.Contains(t, person.until(t, "child run: 0 of 1 node"), "0 of 2 items")
+	x.ok("run", "cancel", "order", "r", "--reason", "enough", "--yes")
+	require.Equal(t, shell.ExitRunFailed, <-ended)
+}
+
 func TestTopOnATerminal(t *testing.T) {
 	t.Parallel()
 	b := embeddedBench(t)

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import type { Attempt, Build } from "../../api/types";
+import type { Attempt, Build, ChildRun, Node as RunNode } from "../../api/types";
 import { usePrefs } from "../../app/prefs";
 import { setQuery, useQuery } from "../../app/router";
 import { exact, plural } from "../../lib/text";
@@ -55,10 +55,10 @@ export function NodeTable({ data, view, selected, onSelect }: Props) {
     const last = n?.history?.[n.history.length - 1];
     const worker = n?.worker ?? last?.worker ?? now?.worker ?? "";
     const why = n?.waiting ? sentence(n.waiting, zone, n.waits?.[0]) : n?.reason?.split("\n")[0] ?? n?.message ?? "";
-    const items = n?.child?.total ? `${n.child.total - n.child.open} of ${n.child.total} items. ` : "";
+    const parts = n?.child?.total ? `${progressOf(n, n.child)}. ` : "";
     return {
       node, i, n, state: view.state(i), attempts: n?.attempts ?? now?.attempts ?? 0, started, ended, worker, build: last?.build,
-      why: items + why, took: started ? (ended ? Date.parse(ended) : view.now) - Date.parse(started) : -1,
+      why: parts + why, took: started ? (ended ? Date.parse(ended) : view.now) - Date.parse(started) : -1,
     };
   });
   type Row = (typeof all)[number];
@@ -139,6 +139,18 @@ export function NodeTable({ data, view, selected, onSelect }: Props) {
 
 // workerName returns the name of a worker without the digits of its instance.
 export const workerName = (worker: string) => worker.replace(/-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/, "");
+
+// partsOf says how many items of a map, or nodes of a child run, have ended.
+export function partsOf(n: RunNode, c: ChildRun): string {
+  const all = plural(c.total, n.kind === "map" ? "item" : "node");
+  return c.open ? `${exact(c.total - c.open)} of ${all}` : all;
+}
+
+// progressOf says the same with the name of the child run.
+function progressOf(n: RunNode, c: ChildRun): string {
+  const run = n.kind === "map" ? "" : n.kind === "loop" ? `turn ${n.generation ?? 1}: ` : "child run: ";
+  return run + partsOf(n, c);
+}
 
 // buildName says which program an attempt ran in.
 export const buildName = (b: Build) => [b.path, b.version, b.revision?.slice(0, 12)].filter(Boolean).join(" ");

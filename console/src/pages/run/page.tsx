@@ -26,7 +26,7 @@ import { Fork } from "./fork";
 import { downstream } from "./history";
 import { Logs } from "./logs";
 import { Panel } from "./panel";
-import { NodeTable } from "./nodes";
+import { NodeTable, partsOf } from "./nodes";
 import { Timeline } from "./timeline";
 import { useSpent, useTags, Values } from "./values";
 import { useView, type View } from "./view";
@@ -328,11 +328,7 @@ function drawnOf(data: RunData, view: View, i: number): Drawn {
 
 // statusOf is the second line of a node.
 function statusOf(state: State, n: RunNode | undefined, h: ReturnType<View["history"]["get"]>): string {
-  const c = n?.child;
-  if (c && c.total > 0) {
-    const unit = c.flow.endsWith(`.${n.node}`) ? "item" : "node"; // the child run of a map has the name of its node
-    return c.open > 0 ? `${c.total - c.open} of ${plural(c.total, unit)}` : plural(c.total, unit);
-  }
+  if (n?.child && n.child.total > 0) return partsOf(n, n.child);
   switch (state.key) {
     case "succeeded":
     case "failed": {

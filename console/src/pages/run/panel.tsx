@@ -11,7 +11,7 @@ import { plural, words } from "../../lib/text";
 import { CopyButton, Fault, Loading, ValueView } from "../../ui/basic";
 import { Confirm, type Act } from "../../ui/dialog";
 import { Icon } from "../../ui/icon";
-import { ended, nodeState, StateLabel, stateOfNode } from "../../ui/state";
+import { ended, nodeState, StateLabel, stateOfNode, stateOfRun } from "../../ui/state";
 import { Ago, Time, Took } from "../../ui/time";
 import { Remedy } from "../../ui/remedy";
 import { remedy, sentence } from "../../ui/why";
@@ -58,7 +58,7 @@ export function Panel({ data, node: name, onClose, onRerun, onFork }: Props) {
       {n?.waits?.map((w) => <Answers key={w.id} wait={w} />)}
       {n && n.reason && state.hue === "bad" && <Failure n={n} />}
       {n && n.kind !== "waitpoint" && (n.history?.length ?? 0) > 0 && <Attempts list={n.history!} />}
-      {n?.child && <Items child={n.child} path={[...path, "nodes", name]} />}
+      {n?.child && <ChildRuns n={n} child={n.child} path={[...path, "nodes", name]} />}
       {n && <Facts n={n} />}
       {n && (
         <section class="gap">
@@ -217,10 +217,47 @@ const Facts = ({ n }: { n: RunNode }) => (
   </section>
 );
 
+type NodePath = Operations["get-node"]["path"];
+
+// ChildRuns shows the items of a map, the turns of a loop, or the one child run of a sub-flow, and leads to them.
+function ChildRuns({ n, child, path }: { n: RunNode; child: Child; path: NodePath }) {
+  const noun = n.kind === "map" ? "item" : "node";
+  return (
+    <section class="gap" data-children={n.kind}>
+      <div class="row">
+        <h3 class="grow">{n.kind === "map" ? "Items" : n.kind === "loop" ? "Child runs" : "Child run"}</h3>
+        <Link class="link s" to={href(runPath(child.flow, child.run))}>Open the child run</Link>
+      </div>
+      <p class="s soft">
+        {n.kind === "loop" ? `Turn ${n.generation ?? 1}, ` : ""}{plural(child.total, noun)}: {child.succeeded} succeeded, {(child.failed ?? 0) + (child.expired ?? 0)} failed, {child.open} open
+        {child.cancelled ? `, ${child.cancelled} cancelled` : ""}
+      </p>
+      {n.kind === "map" && <Items child={child} path={path} />}
+      {n.kind === "loop" && <Turns child={child} path={path} />}
+    </section>
+  );
+}
+
+// Turns lists the child runs of a loop.
+function Turns({ child, path }: { child: Child; path: NodePath }) {
+  const loaded = useLoad<Page<Child>>((s) => get([...path, "turns"], {}, s), [child.run, child.open]);
+  if (loaded.error) return <Fault error={loaded.error} retry={loaded.reload} />;
+  return (
+    <ul class="ev">
+      {loaded.data?.items.map((t) => (
+        <li key={t.turn} data-turn={t.turn}>
+          <Link class="link" to={href(runPath(t.flow, t.run))}>Turn {t.turn}</Link>
+          {t.state && <StateLabel state={stateOfRun({ state: t.state })} />}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
 const itemPage = 100;
 
-// Items shows the items of a map, page by page, and leads to the child run.
-function Items({ child, path }: { child: Child; path: Operations["get-node"]["path"] }) {
+// Items shows the items of a map, page by page.
+function Items({ child, path }: { child: Child; path: NodePath }) {
   const session = useSession();
   const [pages, setPages] = useState<Item[]>([]);
   const [next, setNext] = useState<string>();
@@ -233,15 +270,7 @@ function Items({ child, path }: { child: Child; path: Operations["get-node"]["pa
   }, [child.open, child.total]);
   const chosen = pages.find((p) => p.index === item);
   return (
-    <section class="gap">
-      <div class="row">
-        <h3 class="grow">{child.flow.includes(".") || child.total ? plural(child.total, "item") : "Child run"}</h3>
-        <Link class="link s" to={href(runPath(child.flow, child.run))}>Open the child run</Link>
-      </div>
-      <p class="s soft">
-        {child.succeeded} succeeded, {(child.failed ?? 0) + (child.expired ?? 0)} failed, {child.open} open
-        {child.cancelled ? `, ${child.cancelled} cancelled` : ""}
-      </p>
+    <>
       {error && <p class="fault">{error.message}</p>}
       <div class="cells" role="group" aria-label="Items">
         {pages.map((p) => {
@@ -260,6 +289,6 @@ function Items({ child, path }: { child: Child; path: Operations["get-node"]["pa
           {chosen.result && <ValueView value={chosen.result} label="Result of the item" />}
         </div>
       )}
-    </section>
+    </>
   );
 }

@@ -136,11 +136,23 @@ func lasted(n fabrictype.Node, now time.Time) string {
 
 func progressText(n fabrictype.Node) string {
 	switch {
-	case n.Child != nil && n.Child.Total > 0 && n.Child.Open > 0:
-		return fmt.Sprintf("%d of %d done", n.Child.Total-n.Child.Open, n.Child.Total)
+	case n.Child != nil && n.Child.Open > 0:
+		return childText(n)
 	case n.State == "active" && (n.Percent > 0 || n.Message != ""):
 		return fmt.Sprintf("%g%% %s", n.Percent, n.Message)
 	default:
 		return whyText(n)
 	}
+}
+
+// childText says how many items of a map, or nodes of a child run, have ended.
+func childText(n fabrictype.Node) string {
+	done, all := n.Child.Total-n.Child.Open, n.Child.Total
+	switch n.Kind {
+	case fabrictype.KindMap:
+		return fmt.Sprintf("%d of %s", done, wording.Counted(all, "item", "items"))
+	case fabrictype.KindLoop:
+		return fmt.Sprintf("turn %d: %d of %s", n.Generation, done, wording.Counted(all, "node", "nodes"))
+	}
+	return fmt.Sprintf("child run: %d of %s", done, wording.Counted(all, "node", "nodes"))
 }
