@@ -77,13 +77,13 @@ func TestCostOfBudget(t *testing.T) {
 	})
 	reserved, reservedCalls := costAlone(ctx, t, b, reserving, wide)
 	// A budget costs 2, 10 and 28 commands, and 0, 1 and 2 calls. The rest is for the work of a worker and its engine
-	// every second.
+	// every second, which a slow machine has more of for each run, and is less than one more call.
 	require.LessOrEqual(t, idle, free+6)
-	require.LessOrEqual(t, idleCalls, freeCalls+0.2)
+	require.LessOrEqual(t, idleCalls, freeCalls+0.9)
 	require.LessOrEqual(t, used, free+15)
-	require.LessOrEqual(t, usedCalls, freeCalls+1.2)
+	require.LessOrEqual(t, usedCalls, freeCalls+1.9)
 	require.LessOrEqual(t, reserved, free+33)
-	require.LessOrEqual(t, reservedCalls, freeCalls+2.2)
+	require.LessOrEqual(t, reservedCalls, freeCalls+2.9)
 	t.Logf("%.1f commands and %.2f calls for each run, with a budget %.1f and %.2f, with a report %.1f and %.2f, with a reservation %.1f and %.2f",
 		free, freeCalls, idle, idleCalls, used, usedCalls, reserved, reservedCalls)
 }
