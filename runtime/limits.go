@@ -12,7 +12,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/limits"
 )
 
-// Limits returns the state of the limits of the client's namespace that are in use or were set, sorted by name and key.
+// Limits returns the state of the limits of the client's namespace, sorted by name and key: those that were used or set,
+// and those without keys that published flows declare.
 func (c *Client) Limits(ctx context.Context) ([]fabrictype.Limit, error) {
 	if err := c.ready(ctx); err != nil {
 		return nil, err
@@ -37,8 +38,8 @@ type LimitRef struct {
 // need not be in use.
 func (c *Client) Limit(name, key string) *LimitRef { return &LimitRef{client: c, name: name, key: key} }
 
-// Describe returns the state of the limit. The error matches ErrNotFound if no node has used the limit and it was
-// not set.
+// Describe returns the state of the limit. Before a node has used it and it was set, it has the numbers that published
+// flows declare; the error matches ErrNotFound if there are none.
 func (l *LimitRef) Describe(ctx context.Context) (fabrictype.Limit, error) {
 	if err := l.client.ready(ctx); err != nil {
 		return fabrictype.Limit{}, err

@@ -1,6 +1,7 @@
 package catalogue
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
@@ -41,6 +43,30 @@ type About struct {
 	InputType  string `json:"input_type"`
 	ResultType string `json:"result_type"`
 	Nodes      int    `json:"nodes"`
+	// Limits are the limits without keys that its nodes declare, by name.
+	Limits []aboutLimit `json:"limits,omitempty"`
+}
+
+type aboutLimit struct {
+	Name   string `json:"name"`
+	AtMost int    `json:"at_most,omitempty"`
+	PerMS  int64  `json:"per_ms,omitempty"`
+	AtOnce int    `json:"at_once,omitempty"`
+}
+
+// limitsOf returns the limits that nodes of a graph and of its sub-flows declare. Those with keys are left out: they
+// have no numbers of their own before a run has a key.
+func limitsOf(graph *flowgraph.Graph) []aboutLimit {
+	var list []aboutLimit
+	for n := range graph.AllNodes() {
+		for _, l := range n.Limits {
+			if len(l.KeyFrom) == 0 {
+				list = append(list, aboutLimit{l.Name, l.AtMost, l.Per.Milliseconds(), l.AtOnce})
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(a, b aboutLimit) int { return cmp.Compare(a.Name, b.Name) })
+	return slices.CompactFunc(list, func(a, b aboutLimit) bool { return a.Name == b.Name })
 }
 
 // Entry is a flow ready to be published.
@@ -75,6 +101,7 @@ func NewEntry(def Definition, omitSchemas bool, by string) (Entry, error) {
 	}
 	call.About, err = json.Marshal(About{
 		graph.Description, graph.Codec, def.InputType().String(), def.OutputType().String(), len(graph.Nodes),
+		limitsOf(graph),
 	})
 	if err != nil {
 		return fail(err)

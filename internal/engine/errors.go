@@ -37,7 +37,8 @@ var (
 	ErrBudgetNotFound = errordetail.NewSentinelOf(ErrNotFound, "flowfabric.budget_not_found", "no such budget")
 	// ErrBulkJobNotFound is returned for a job that does not exist, or is no longer kept.
 	ErrBulkJobNotFound = errordetail.NewSentinelOf(ErrNotFound, "flowfabric.bulk_job_not_found", "no such bulk job")
-	// ErrLimitNotFound is returned for a limit that no node has used and that was not set.
+	// ErrLimitNotFound is returned for a limit that no node has used, that was not set, and that no published flow
+	// declares.
 	ErrLimitNotFound = errordetail.NewSentinelOf(ErrNotFound, "flowfabric.limit_not_found", "limit not found")
 	// ErrScheduleNotFound is returned for a schedule that does not exist or is being deleted.
 	ErrScheduleNotFound = errordetail.NewSentinelOf(ErrNotFound, "flowfabric.schedule_not_found", "no such schedule")

@@ -389,8 +389,9 @@ type SetQuotaReply struct {
 }
 
 // SetQuota runs ffx3_set_quota. Sets the limits of a quota, whatever flows declare, until `pin` is
-// false again. With `compare`, nothing is changed when the quota does not exist, or when its limits
-// differ from the arguments that begin with `old`.
+// false again. With `compare`, nothing is changed when its limits differ from the arguments that begin
+// with `old`. For a quota that does not exist, these are the limits that flows declare: without any,
+// nothing is changed.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: errorcode.InvalidInput, enginecore.ErrChangedMeanwhile.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -130,22 +131,7 @@ func (n *Node) growthText() string {
 // nodes, of its sub-flows, and those that plans may use.
 func (g *Graph) Activities() []string {
 	names := make(map[string]bool)
-	g.collect(names, make(map[*Graph]bool))
-	list := make([]string, 0, len(names))
-	for name := range names {
-		list = append(list, name)
-	}
-	slices.Sort(list)
-	return list
-}
-
-func (g *Graph) collect(names map[string]bool, seen map[*Graph]bool) {
-	if seen[g] {
-		return
-	}
-	seen[g] = true
-	for i := range g.Nodes {
-		n := &g.Nodes[i]
+	for n := range g.AllNodes() {
 		if n.Activity != "" {
 			names[n.Activity] = true
 		}
@@ -154,10 +140,32 @@ func (g *Graph) collect(names map[string]bool, seen map[*Graph]bool) {
 				names[name] = true
 			}
 		}
-		if n.Sub != nil {
-			n.Sub.collect(names, seen)
+	}
+	list := make([]string, 0, len(names))
+	for name := range names {
+		list = append(list, name)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// AllNodes yields the nodes of the graph and of its sub-flows. A flow that is used several times is visited once.
+func (g *Graph) AllNodes() iter.Seq[*Node] {
+	return func(yield func(*Node) bool) { g.eachNode(yield, make(map[*Graph]bool)) }
+}
+
+func (g *Graph) eachNode(yield func(*Node) bool, seen map[*Graph]bool) bool {
+	if seen[g] {
+		return true
+	}
+	seen[g] = true
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		if !yield(n) || n.Sub != nil && !n.Sub.eachNode(yield, seen) {
+			return false
 		}
 	}
+	return true
 }
 
 // flowItems are the nodes for the items of a map of a flow: each runs it, and at most AtOnce do at a time, since an

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -11,12 +12,14 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
+	"github.com/flowfabric/flowfabric-go/internal/catalogue"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
-// List returns the limits of the session's namespace that are in use or were set, sorted by name and key.
+// List returns the limits of the session's namespace that were used or set, or that published flows declare, sorted by
+// name and key.
 func List(ctx context.Context, s *engine.Session) ([]fabrictype.Limit, error) {
 	var list []fabrictype.Limit
 	for i := range s.Core.Partitioning().Quota {
@@ -37,6 +40,16 @@ func List(ctx context.Context, s *engine.Session) ([]fabrictype.Limit, error) {
 			}
 		}
 	}
+	declared, err := catalogue.Limits(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range list {
+		if l.Key == "" {
+			delete(declared, l.Name)
+		}
+	}
+	list = slices.AppendSeq(list, maps.Values(declared))
 	slices.SortFunc(list, func(a, b fabrictype.Limit) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Key, b.Key))
 	})
@@ -67,19 +80,31 @@ func Find(s *engine.Session, name, key string) (Limit, error) {
 	return Limit{session: s, name: name, key: key, id: id, partition: partition}, err
 }
 
-// Describe returns the state of the limit. The error wraps [engine.ErrLimitNotFound].
+// Describe returns the state of the limit. One that was neither used nor set has the numbers that published flows
+// declare. The error wraps [engine.ErrLimitNotFound].
 func (l Limit) Describe(ctx context.Context) (fabrictype.Limit, error) {
 	reply, err := l.session.Core.QuotaState(ctx,
 		enginerpc.QuotaStateCall{Partition: l.partition, QuotaPolicyID: l.id})
-	if err == nil && len(reply.Quotas) == 0 {
-		err = engine.ErrLimitNotFound
-	}
 	if err != nil {
 		return fabrictype.Limit{}, err
+	}
+	if len(reply.Quotas) == 0 {
+		return l.declared(ctx)
 	}
 	state := read(reply.Quotas[0])
 	state.Name, state.Key = l.name, l.key
 	return state, nil
+}
+
+func (l Limit) declared(ctx context.Context) (fabrictype.Limit, error) {
+	all, err := catalogue.Limits(ctx, l.session)
+	if err != nil {
+		return fabrictype.Limit{}, err
+	}
+	if state, found := all[l.name]; found && l.key == "" {
+		return state, nil
+	}
+	return fabrictype.Limit{}, engine.ErrLimitNotFound
 }
 
 // Set replaces the limit that flows declare. Unless old is nil, it refuses a limit with other settings than these, with

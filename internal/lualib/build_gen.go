@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "433-965e018284203a20"
+const build = "434-15d56cb41b681221"

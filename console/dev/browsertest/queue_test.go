@@ -9,6 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // The page of a lane shows the next executions, and the rule of their order.
@@ -27,6 +28,51 @@ func TestLanePageShowsOrder(t *testing.T) {
 		w.shows("The lane is paused: nothing is claimed until it is resumed.")
 		w.press("brief-3")
 		w.see(`.runhead`)
+	})
+}
+
+// A limit is raised before the storm: one that a published flow declares is listed before a node has used it, and any
+// other is set by its name and key.
+func TestUnusedLimitIsSet(t *testing.T) {
+	eachEngine(t, func(t *testing.T, start opener) {
+		p := start()
+		w := open(t, p.url)
+		w.tolerate() // the browser notes status 404
+		w.goTo("limits")
+		w.shows("No limits yet.")
+		require.NoError(t, p.client.Publish(t.Context(), runtime.Publication{Flow: p.parts}))
+		w.goTo("limits")
+		w.see(`tr[data-limit="parts-api"]`)
+		w.shows("0 of 2 at once")
+		w.fits("limits")
+		w.press("parts-api")
+		w.shows("Nobody holds a place.")
+		w.press("Change…")
+		w.see("dialog[open]")
+		w.fill("at_once", "9")
+		w.press("Set limit")
+		w.gone("dialog")
+		w.shows("0 of 9 at once")
+		w.shows("Set by an operator")
+		l, err := p.client.Limit("parts-api", "").Describe(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 9, l.AtOnce)
+
+		w.press("Limits")
+		w.press("Set a limit…")
+		w.see("dialog[open]")
+		w.fill("limit", "imports")
+		w.fill("key", "acme")
+		w.press("Continue")
+		w.shows("No node has used this limit yet.")
+		w.fits("limit without use")
+		w.press("Set…")
+		w.see("dialog[open]")
+		w.fill("at_most", "50")
+		w.fill("per", "1m0s")
+		w.press("Set limit")
+		w.gone("dialog")
+		w.shows("0 of 50 per 1m0s")
 	})
 }
 

@@ -227,7 +227,8 @@ var mayImport = map[string][]string{
 	},
 	"internal/limits": {
 		"internal/keyspace",
-		"enginecore", "fabrictype", "internal/activityspec", "internal/auditlink", "internal/engine", "internal/enginerpc",
+		"enginecore", "fabrictype", "internal/activityspec", "internal/auditlink", "internal/catalogue", "internal/engine",
+		"internal/enginerpc",
 	},
 	"internal/lanes": {
 		"internal/keyspace", "fabrictype", "internal/engine", "internal/engine/batching", "internal/enginerpc",

@@ -1,7 +1,9 @@
 package limittest
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -67,6 +69,56 @@ func TestReplaceLimit(t *testing.T) {
 		require.Positive(t, old.AtOnce)
 		require.NoError(t, b.Client.Limit("crm", "").Reset(ctx))
 		require.ErrorIs(t, b.Client.Limit(old.Name, old.Key).Replace(ctx, old, activity.LimitConfig{AtOnce: 1}), enginecore.ErrChangedMeanwhile, "it is not set any more")
+	})
+}
+
+// A limit that published flows declare is seen, and changed, before a node has used it.
+func TestDeclaredLimit(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		act := activity.New("call", func(_ context.Context, n int) (int, error) { return n, nil },
+			activity.Limit("crm", activity.LimitConfig{AtOnce: 3}))
+		publish := func(name string, limits ...activity.LimitConfig) {
+			inner := flow.New[int, int](name + "-inner")
+			last := inner.Input()
+			for i, l := range limits {
+				last = flow.Node(inner, fmt.Sprint("n", i), act, last, activity.Limit(fmt.Sprint("l", i), l))
+			}
+			flow.Return(inner, last)
+			sub, err := inner.Build()
+			require.NoError(t, err)
+			f := flow.New[int, int](name)
+			flow.Sub(f, "sub", sub, f.Input())
+			flow.Return(f, flow.Node(f, "own", act, f.Input()))
+			def, err := f.Build()
+			require.NoError(t, err)
+			require.NoError(t, b.Client.Publish(ctx, runtime.Publication{Flow: def}))
+		}
+		publish("first", activity.LimitConfig{AtMost: 7, Per: time.Minute}, activity.LimitConfig{AtOnce: 2})
+		publish("second", activity.LimitConfig{AtMost: 8, Per: time.Minute})
+		want := []fabrictype.Limit{
+			{Name: "crm", AtOnce: 3}, {Name: "l0", AtMost: 8, Per: fabrictype.Duration{Duration: time.Minute}}, {Name: "l1", AtOnce: 2},
+		}
+		list, err := b.Client.Limits(ctx)
+		require.NoError(t, err)
+		require.Equal(t, want, list, "the flow that was published last counts")
+		old, err := b.Client.Limit("l0", "").Describe(ctx)
+		require.NoError(t, err)
+		require.Equal(t, want[1], old)
+		_, err = b.Client.Limit("l0", "key").Describe(ctx)
+		require.ErrorIs(t, err, engine.ErrLimitNotFound)
+		onlyOne(t, func(i int) error {
+			return b.Client.Limit("l0", "").Replace(ctx, old, activity.LimitConfig{AtOnce: 10 + i})
+		})
+		set, err := b.Client.Limit("l0", "").Describe(ctx)
+		require.NoError(t, err)
+		require.True(t, set.Set)
+		require.GreaterOrEqual(t, set.AtOnce, 10)
+		list, err = b.Client.Limits(ctx)
+		require.NoError(t, err)
+		require.Len(t, list, 3)
+		require.Equal(t, set, list[1])
 	})
 }
 

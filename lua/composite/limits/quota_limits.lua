@@ -138,11 +138,14 @@ function F.ffx_quota_state(K, A)
   return reply.ok({ state_of(c, A.quota_policy_id) })
 end
 
--- Reports whether a quota has the limits that the caller of ffx_set_quota has read.
+-- Reports whether a quota has the limits that the caller of ffx_set_quota has read. One that no execution has used has those
+-- that flows declare, which the caller has read in the catalogue; no operator has changed it.
 local function has_old_limits(q, A)
   local stored = record.read(q.record, { 'quota_policy_id', 'requests_per_window_seconds', 'max_requests_per_window',
     'active_concurrency_cap', 'pinned' })
-  if not stored or not stored.quota_policy_id then return false end
+  if not stored or not stored.quota_policy_id then
+    return A.old_pinned ~= '1' and ((number.finite(A.old_rate) or 0) > 0 or (number.finite(A.old_cap) or 0) > 0)
+  end
   local l = quota_limits.limits_from(stored)
   return l.rate == (number.finite(A.old_rate) or 0) and l.window == (number.finite(A.old_window_ms) or 0)
     and l.cap == (number.finite(A.old_cap) or 0) and (stored.pinned and '1' or '0') == (A.old_pinned or '0')
@@ -150,7 +153,8 @@ end
 
 -- @function ffx_set_quota
 -- @summary  Sets the limits of a quota, whatever flows declare, until `pin` is false again. With `compare`, nothing is changed
---           when the quota does not exist, or when its limits differ from the arguments that begin with `old`.
+--           when its limits differ from the arguments that begin with `old`. For a quota that does not exist, these are the
+--           limits that flows declare: without any, nothing is changed.
 -- @flags    derives repeatable intake
 -- @key      definition         quota.record
 -- @arg      quota_policy_id    quota_policy_id

@@ -3,12 +3,12 @@ import { ApiError, get, getTagged, put, remove, type Reply } from "../../api/cli
 import type { Limit, LimitUse, Page, PlaceUse } from "../../api/types";
 import { useFeed } from "../../app/live";
 import { useLoad } from "../../app/load";
-import { href, Link } from "../../app/router";
+import { go, href, Link } from "../../app/router";
 import { useSession } from "../../app/session";
 import { Top } from "../../app/shell";
 import { plural } from "../../lib/text";
 import { Card, Empty, Fault, Loading } from "../../ui/basic";
-import { Confirm, type Act } from "../../ui/dialog";
+import { Confirm, Dialog, type Act } from "../../ui/dialog";
 import { Icon } from "../../ui/icon";
 import { StateLabel, states } from "../../ui/state";
 import { Took } from "../../ui/time";
@@ -44,14 +44,22 @@ function One({ name, of }: { name: string; of: string }) {
   const l = limit.data?.data;
   const u = use.data;
   const operate = session.may("operate");
+  const unknown = !l && limit.error instanceof ApiError && limit.error.code === "limit_not_found";
+  const first = unknown ? { limit: unused(name, of), etag: "" } : undefined;
   return (
     <>
       <Top crumbs={<><Link to={href(["limits"])}>Limits</Link> / <h1 class="mono">{name}</h1></>}>
         {operate && l?.set && <button type="button" class="btn" onClick={() => setAct(resetAct(l))}>Reset…</button>}
         {operate && l && <button type="button" class="btn primary" onClick={() => setChange({ limit: l, etag: limit.data!.etag })}>Change…</button>}
+        {operate && first && <button type="button" class="btn primary" onClick={() => setChange(first)}>Set…</button>}
       </Top>
       <div class="page scroll">
-        {limit.error && !l && <Fault error={limit.error} retry={reload} />}
+        {unknown && (
+          <Empty title="No node has used this limit yet.">
+            <p>No published flow declares it{of ? ` for the key ${of}` : ""}, and nobody has set it. A limit that is set now applies from the first node on that has it.</p>
+          </Empty>
+        )}
+        {limit.error && !l && !unknown && <Fault error={limit.error} retry={reload} />}
         {!l && !limit.error && <Loading />}
         {l && (
           <>
@@ -106,17 +114,21 @@ function List() {
   const [change, setChange] = useState<{ limit: Limit; etag: string }>();
   const [reset, setReset] = useState<Limit>();
   const list = loaded.data?.items;
+  const [create, setCreate] = useState(false);
+  const operate = session.may("operate");
   const open = async (l: Limit) => {
     const r = await getTagged(["limits", l.name], { key: l.key });
     setChange({ limit: r.data, etag: r.etag });
   };
   return (
     <>
-      <Top crumbs={<h1>Limits</h1>} />
+      <Top crumbs={<h1>Limits</h1>}>
+        {operate && <button type="button" class="btn" onClick={() => setCreate(true)}>Set a limit…</button>}
+      </Top>
       <div class="page scroll">
         {loaded.error && !list && <Fault error={loaded.error} retry={loaded.reload} />}
         {!list && !loaded.error && <Loading />}
-        {list?.length === 0 && <Empty title="No limits yet."><p>A limit bounds how many nodes run at once, or start per time. Flows declare limits with <code>activity.AtOnce</code> and <code>activity.AtMost</code>.</p></Empty>}
+        {list?.length === 0 && <Empty title="No limits yet."><p>A limit bounds how many nodes run at once, or start per time. Flows declare limits with <code>activity.Limit</code>. Those with keys are listed once a node has used them.</p></Empty>}
         {list && list.length > 0 && (
           <Card title={plural(list.length, "limit")}>
             <table>
@@ -128,8 +140,8 @@ function List() {
                     <td><Link class="mono strong" to={limitHref(l)}>{l.name}</Link> {l.key && <span class="tag">{l.key}</span>}</td>
                     <td>{usage(l)}</td><td class="num">{l.waiting}</td><td class="soft c2">{l.set ? "an operator" : "the flow"}</td>
                     <td class="num">
-                      {session.may("operate") && <button type="button" class="btn sm" onClick={() => open(l)}>Change…</button>}{" "}
-                      {session.may("operate") && l.set && <button type="button" class="btn sm" onClick={() => setReset(l)}>Reset…</button>}
+                      {operate && <button type="button" class="btn sm" onClick={() => open(l)}>Change…</button>}{" "}
+                      {operate && l.set && <button type="button" class="btn sm" onClick={() => setReset(l)}>Reset…</button>}
                     </td>
                   </tr>
                 ))}
@@ -139,8 +151,31 @@ function List() {
         )}
       </div>
       {change && <Change {...change} onClose={() => (setChange(undefined), loaded.reload())} />}
+      {create && <Name onClose={() => setCreate(false)} />}
       {reset && <Confirm act={resetAct(reset)} onClose={() => (setReset(undefined), loaded.reload())} />}
     </>
+  );
+}
+
+const unused = (name: string, key: string): Limit => ({ name, key, set: false, running: 0, started: 0, waiting: 0 });
+
+// Name asks for the name of a limit, and leads to its page, which shows and sets it.
+function Name({ onClose }: { onClose(): void }) {
+  const [name, setName] = useState("");
+  const [key, setKey] = useState("");
+  const submit = (e: Event) => {
+    e.preventDefault();
+    go(limitHref(unused(name.trim(), key.trim())));
+  };
+  return (
+    <Dialog title="Set a limit" onClose={onClose}>
+      <form class="gap" onSubmit={submit}>
+        <p class="soft">A limit can be set before a node has used it.</p>
+        <label class="field"><span>Name</span><input class="input mono" name="limit" required value={name} onInput={(e) => setName(e.currentTarget.value)} /></label>
+        <label class="field"><span>Key <span class="muted">(of a limit with keys)</span></span><input class="input mono" name="key" value={key} onInput={(e) => setKey(e.currentTarget.value)} /></label>
+        <footer class="row"><span class="grow" /><button type="button" class="btn" onClick={onClose}>Back</button><button class="btn primary">Continue</button></footer>
+      </form>
+    </Dialog>
   );
 }
 
