@@ -2,6 +2,7 @@ package browsertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -10,11 +11,15 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -72,6 +77,87 @@ func TestTimelineWithoutEvents(t *testing.T) {
 			require.Equal(t, critical, path)
 		}
 	})
+}
+
+// The records of the nodes have the times of a run whose log was trimmed.
+func TestTimelineOfTrimmedLog(t *testing.T) {
+	eachEngine(t, func(t *testing.T, start opener) {
+		p := start()
+		run := p.start(t, "CLM-1")
+		await(t, run.RunRef, "review", "suspended")
+		await(t, run.RunRef, "bank-check", "retry")
+		conn := engine.ConnOf(p.engine.Internal())
+		partition, err := conn.FlowPartition(run.FlowID())
+		require.NoError(t, err)
+		b := conn.Client().B
+		for _, err := range []error{
+			conn.Client().Do(t.Context(), b().Ltrim().Key(conn.Keys().FlowEvents(partition, run.FlowID())).Start(-1).Stop(-1).Build()).Error(),
+			conn.Client().Do(t.Context(), b().Del().Key(conn.Keys().FlowEventsKept(partition, run.FlowID())).Build()).Error(),
+		} {
+			require.NoError(t, err)
+		}
+		d, err := run.Describe(t.Context(), runtime.DescribeOptions{Attempts: true})
+		require.NoError(t, err)
+		for _, n := range d.Nodes {
+			require.True(t, n.Name != "extract" || len(n.History) == 0, "the log has no attempt")
+		}
+		w := open(t, p.url)
+		w.goTo("runs/claims.assess/CLM-1?tab=timeline")
+		w.see(`[data-bar="split"]`)
+		for node, phase := range map[string]string{
+			"split": "succeeded", "extract": "succeeded", "review": "person", "bank-check": "delay", "price-parts": "children",
+		} {
+			require.True(t, evaluate[bool](w, `document.querySelector('[data-bar="`+node+`"] .p-`+phase+`') !== null`), "%s: %s", node, w.text())
+		}
+		require.NotContains(t, w.text(), "Nothing has started yet")
+		w.key("3")
+		w.see(`tr[data-node="review"]`)
+		critical := evaluate[string](w, criticalNodes)
+		require.Contains(t, critical, "extract")
+		require.Contains(t, critical, "settle")
+	})
+}
+
+// In contract mode, the timeline and the critical path are there at once, too.
+func TestTimelineInContractMode(t *testing.T) {
+	b := enginetest.NewContract(t, testserver.Embedded)
+	failed := false
+	read := activity.New("contract.read", func(_ context.Context, n int) (int, error) {
+		if !failed {
+			failed = true
+			return 0, errors.New("no connection")
+		}
+		return n, nil
+	}, activity.Retry(activity.RetryPolicy{Attempts: 3, First: time.Millisecond, Factor: 1}))
+	held := activity.New("contract.held", func(ctx context.Context, n int) (int, error) {
+		<-ctx.Done()
+		return n, ctx.Err()
+	})
+	f := flow.New[int, int]("contract")
+	first := flow.Node(f, "read", read, f.Input())
+	flow.Return(f, flow.Node(f, "held", held, first))
+	flow.Node(f, "other", read, f.Input())
+	def, err := f.Build()
+	require.NoError(t, err)
+	run, err := runtime.Start(t.Context(), b.Client, def, 1, runtime.WithID("c-1"))
+	require.NoError(t, err)
+	b.Worker(t, def.Handlers(), runtime.WorkerConfig{Grace: -1})
+	b.Keeper(t)
+	await(t, run.RunRef, "held", "started")
+	await(t, run.RunRef, "other", "success")
+	p := &place{client: b.Client, engine: b.Engine}
+	p.serve(t)
+	w := open(t, p.url)
+	w.tolerate()
+	w.goTo("runs/contract/c-1?tab=timeline")
+	w.see(`[data-bar]`)
+	require.NotContains(t, w.text(), "Nothing has started yet")
+	for node, phase := range map[string]string{"read": "succeeded", "held": "running", "other": "succeeded"} {
+		require.True(t, evaluate[bool](w, `document.querySelector('[data-bar="`+node+`"] .p-`+phase+`') !== null`), "%s: %s", node, w.text())
+	}
+	w.key("3")
+	w.see(`tr[data-node="held"]`)
+	require.Equal(t, "read,held", evaluate[string](w, criticalNodes))
 }
 
 // sorted returns the names of a list in the order of another one.
@@ -140,6 +226,7 @@ func TestGraphsAreReadable(t *testing.T) {
 	w.see(`svg.graph .gnode`)
 	require.NotContains(t, w.text(), "Critical path")
 	require.Equal(t, 14, evaluate[int](w, `document.querySelectorAll("svg.graph .gnode").length`))
+	w.gone(`.folds, .tools [aria-label="What the graph shows"]`)
 	w.await(`[...document.querySelectorAll("svg.graph .gnode")].every((n) => n.getBoundingClientRect().right <= document.querySelector(".canvas").getBoundingClientRect().right)`)
 }
 
@@ -174,6 +261,25 @@ func TestFoldedGraph(t *testing.T) {
 	w.shows("1,000 of 2,002 nodes")
 	w.await(`document.querySelectorAll("tr[data-node^=make-]").length === 200`)
 	require.Zero(t, evaluate[int](w, `document.querySelectorAll("tr[data-node^=check-]").length`))
+	w.key("1")
+	w.press("Draw every node")
+	w.see(`[data-graph=canvas]`)
+	w.press("Draw alike nodes as one")
+	w.see(`[data-graph=svg]`)
+
+	chain := flow.New[int, int]("chain") // in which no nodes are alike
+	at := chain.Input()
+	for i := range 210 {
+		at = flow.Node(chain, fmt.Sprintf("step-%d", i+1), step, at)
+	}
+	flow.Return(chain, at)
+	def, err = chain.Build()
+	require.NoError(t, err)
+	_, err = runtime.Start(t.Context(), p.client, def, 1, runtime.WithID("long"))
+	require.NoError(t, err)
+	w.goTo("runs/chain/long")
+	w.await(`document.querySelectorAll("svg.graph .gnode").length === 210`)
+	w.gone(`.folds`)
 }
 
 // The table of the nodes is sorted by its columns and filtered by words and states, and says which worker ran a node.

@@ -126,7 +126,11 @@ export function ofRecord(r: Recorded, ready: number): NodeHistory {
     else if (!next && !r.ended && h.state !== "none") add(phaseOf(r.reason), Math.max(to, r.since), 0, a.number);
   });
   if (tries.length > 0) return h;
-  if (r.started) add(r.ended ? (h.state === "succeeded" ? "succeeded" : "failed") : "running", r.started, r.ended);
+  const since = Math.max(r.since, r.started); // of the wait, if the node was put aside
+  if (r.started && !r.ended && r.reason && r.state !== "active") {
+    if (since > r.started) add("succeeded", r.started, since);
+    add(phaseOf(r.reason), since, 0);
+  } else if (r.started) add(r.ended ? (h.state === "succeeded" ? "succeeded" : "failed") : "running", r.started, r.ended);
   else if (r.ended && h.state !== "skipped" && ["waitpoint", "timer"].includes(r.kind)) add(r.kind === "timer" ? "delay" : "person", r.opened || ready, r.ended);
   else if (!r.ended && waits[r.reason ?? ""]) add(waits[r.reason!]!, r.opened || r.since || ready, 0);
   return h;

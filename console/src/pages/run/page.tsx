@@ -265,6 +265,7 @@ interface GraphTabProps {
 function GraphTab({ data, view, selected, onSelect, onFold, marked }: GraphTabProps) {
   const layout = data.layout.data;
   const [strip, setStrip] = useState(true);
+  const unfolded = useQuery().get("fold") === "off";
   if (data.layout.error) return <Fault error={data.layout.error} retry={data.layout.reload} />;
   if (!layout) return <Loading />;
   if (layout.nodes.length === 0) {
@@ -274,7 +275,7 @@ function GraphTab({ data, view, selected, onSelect, onFold, marked }: GraphTabPr
     <>
       <Graph layout={layout} drawn={(i) => drawnOf(data, view, i)} selected={selected} onSelect={onSelect} onFold={onFold}
         critical={view.critical} marked={marked} focus={focusOf(data, selected)} ofRun label="Graph of the run" />
-      {layout.nodes.length > foldBeyond && (
+      {layout.nodes.length > foldBeyond && (layout.folds || unfolded) && (
         <p class="folds s soft row wrap">
           {layout.folds ? <>{plural(layout.nodes.length, "node")}: those that are alike are drawn as one. Open one to list its nodes.</> : plural(layout.nodes.length, "node")}
           <button type="button" class="link" onClick={() => setQuery({ fold: layout.folds ? "off" : undefined })}>{layout.folds ? "Draw every node" : "Draw alike nodes as one"}</button>
