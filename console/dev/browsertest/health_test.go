@@ -39,8 +39,37 @@ func TestStuckWorkIsRedEverywhere(t *testing.T) {
 		w.press("Show the lane")
 		w.see(`[data-health="unserved"]`)
 		w.goTo("keepers")
+		w.see(`[data-keepers=ok]`)
+		w.shows("Keepers work: no task is late.")
+		require.Zero(t, evaluate[int](w, `[...document.querySelectorAll("tr[data-task]")].filter((r) => r.checkVisibility()).length`))
+		w.click(`details summary`)
 		w.see(`tr[data-task]`)
-		w.gone(`[data-finding]`)
+		w.fits("keepers with their tasks")
+	})
+}
+
+// A paused lane in which runs of the list wait is named above the list, and counted in the navigation.
+func TestPausedLaneIsSaid(t *testing.T) {
+	eachEngine(t, func(t *testing.T, start opener) {
+		p := start()
+		require.NoError(t, p.client.As("r.castellanos").Lane("default").Pause(t.Context(), "the bank is away"))
+		w := open(t, p.url)
+		w.goTo("runs")
+		w.gone(`[data-paused-lane]`)
+		p.start(t, "CLM-1")
+		p.start(t, "CLM-2")
+		w.goTo("runs")
+		w.see(`[data-paused-lane="default"]`)
+		w.shows("Lane default is paused by r.castellanos")
+		w.shows("2 runs of this list wait until it is resumed.")
+		w.await(`document.querySelector('.nav a[href$="/health"] .n.bad')?.textContent.startsWith("1")`)
+		w.fits("runs of a paused lane")
+		w.click(`[data-paused-lane] a`)
+		w.see(`[data-health="paused"]`)
+		require.NoError(t, p.client.Lane("default").Resume(t.Context()))
+		w.goTo("runs")
+		w.see(`tr[data-run="CLM-1"]`)
+		w.gone(`[data-paused-lane]`)
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -17,7 +18,9 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/httpclient"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server"
@@ -204,6 +207,8 @@ func TestCapacity(t *testing.T) {
 		w.shows("of 2,000,000 spent")
 
 		w.goTo("keepers")
+		w.see(`[data-keepers]`)
+		w.click(`details summary`)
 		w.see(`tr[data-task]`)
 		w.press("Run…")
 		w.see("dialog[open]")
@@ -218,6 +223,40 @@ func TestCapacity(t *testing.T) {
 		w.goTo("audit")
 		w.see(`tr[data-action]`)
 		w.shows("anonymous")
+	})
+}
+
+// The history of a schedule shows the state of each run that it started, and the list the state of its last run.
+func TestScheduleHistoryShowsStates(t *testing.T) {
+	eachEngine(t, func(t *testing.T, start opener) {
+		p := start()
+		act := activity.New("rates.load", func(_ context.Context, in claim) (string, error) {
+			if in.Claim == "fail" {
+				return "", activity.NonRetryable(errors.New("no rates today"))
+			}
+			return in.Claim, nil
+		})
+		f := flow.New[claim, string]("rates")
+		flow.Return(f, flow.Node(f, "load", act, f.Input()))
+		def, err := f.Build()
+		require.NoError(t, err)
+		p.work(t, act)
+		for _, name := range []string{"fail", "work"} {
+			_, err = runtime.Schedule(t.Context(), p.client, name, def, claim{Claim: name}, runtime.ScheduleConfig{Cron: "30 2 * * *"})
+			require.NoError(t, err)
+			_, err = p.client.Schedule(name).Trigger(t.Context())
+			require.NoError(t, err)
+		}
+		w := open(t, p.url)
+		w.goTo("schedules")
+		w.see(`tr[data-schedule=fail] td:nth-child(5) .c-bad`)
+		w.see(`tr[data-schedule=work] td:nth-child(5) .c-ok`)
+		w.goTo("schedules/fail")
+		w.see(`[data-fire=started] .c-bad`)
+		w.await(`document.querySelector("[data-fire]").textContent === "Failed"`)
+		w.fits("schedule with a failed run")
+		w.goTo("schedules/work")
+		w.see(`[data-fire=started] .c-ok`)
 	})
 }
 

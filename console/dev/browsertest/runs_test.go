@@ -188,6 +188,8 @@ func TestPagesShowTheLastHour(t *testing.T) {
 		w.goTo("budgets")
 		w.await(`document.querySelector("[data-budget=calm] [data-forecast]")?.textContent.startsWith("100 left. Nothing was spent in the last")`)
 		w.goTo("keepers")
+		w.see(`[data-keepers]`)
+		w.click(`details summary`)
 		w.see(`[data-behind="lease_expiry"]`)
 	})
 }

@@ -37,7 +37,7 @@ func pages() []struct{ name, path, seen string } {
 		{"limit", "limits/parts-api", `tr[data-use=waiter]`},
 		{"budgets", "budgets", `[data-spender]`},
 		{"workers", "workers", `tr[data-worker="adjuster"]`},
-		{"keepers", "keepers", `tr[data-task]`},
+		{"keepers", "keepers", `[data-keepers]`},
 		{"bulk", "bulk", `main h1`},
 		{"audit", "audit", `tr[data-action]`},
 		{"settings", "settings", `main .card`},

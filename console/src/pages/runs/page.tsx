@@ -1,6 +1,6 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { get, post } from "../../api/client";
-import type { Flow, Lane, Page, Run, RunNow } from "../../api/types";
+import type { Explanation, Flow, Lane, Page, Run, RunNow } from "../../api/types";
 import { useKeys } from "../../app/keys";
 import { useFeed } from "../../app/live";
 import { useLoad } from "../../app/load";
@@ -13,6 +13,7 @@ import { Empty, Fault, Loading, NewPill, Segmented } from "../../ui/basic";
 import { Icon } from "../../ui/icon";
 import { StateLabel, states, type StateKey } from "../../ui/state";
 import { usePolled } from "../../ui/polled";
+import { Time } from "../../ui/time";
 import { BulkBar } from "./bulk";
 import { Chips } from "./chips";
 import { filtersOf, isFiltered, parametersOf, queryText, search, type Filters } from "./filters";
@@ -62,6 +63,7 @@ export function RunsPage() {
         <SearchBox filters={filters} flows={[...new Set([...(flows.data?.items ?? []).map((f) => f.name), ...(list.runs ?? []).map((r) => r.flow)])]} />
         <Chips filters={filters} flows={flows.data?.items ?? []} />
         <States tally={counts.data} filters={filters} />
+        <PausedLanes runs={list.runs ?? []} now={list.now} />
         <section class="card fill" aria-label="List of runs">
           <header>
             <h2>{!counts.data ? "Runs" : <>{counts.data.more ? "more than " : ""}{plural(total, "run")}</>}</h2>
@@ -262,6 +264,26 @@ function useWords(text: string): string[] {
     return () => (clearTimeout(timer), stop.abort());
   }, [text]);
   return words;
+}
+
+// PausedLanes says in which paused lanes runs of the list wait.
+function PausedLanes({ runs, now }: { runs: readonly Run[]; now: ReadonlyMap<string, RunNow> }) {
+  const lanes = new Map<string, { why: Explanation; runs: number }>();
+  for (const r of runs) {
+    const why = r.state === "running" ? now.get(keyOf(r))?.waiting : undefined;
+    if (why?.reason !== "lane_paused" || !why.subject) continue;
+    lanes.set(why.subject, { why, runs: (lanes.get(why.subject)?.runs ?? 0) + 1 });
+  }
+  return (
+    <>
+      {[...lanes].sort().map(([lane, { why, runs: n }]) => (
+        <p key={lane} class="why w-held" data-paused-lane={lane}>
+          Lane <Link class="link mono" to={href(["lanes", lane])}>{lane}</Link> is paused{why.by ? ` by ${why.by}` : ""}
+          {why.since && <> since <Time at={why.since} /></>}: {plural(n, "run")} of this list {n === 1 ? "waits" : "wait"} until it is resumed.
+        </p>
+      ))}
+    </>
+  );
 }
 
 const shownStates: readonly StateKey[] = ["running", "succeeded", "failed", "cancelled", "expired"];

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { get, post, remove } from "../../api/client";
-import type { Page, Schedule, ScheduleFire as Fire } from "../../api/types";
+import type { Page, RunNow, Schedule, ScheduleFire as Fire } from "../../api/types";
 import { useFeed } from "../../app/live";
 import { useLoad } from "../../app/load";
 import { go, href, Link, runPath } from "../../app/router";
@@ -10,7 +10,7 @@ import { plural, words } from "../../lib/text";
 import { goDuration, span } from "../../lib/time";
 import { Card, Empty, Fault, Loading, Tags, ValueView } from "../../ui/basic";
 import { Confirm, Made, type Act } from "../../ui/dialog";
-import { StateLabel, stateOfRun, states } from "../../ui/state";
+import { StateLabel, stateOfRun, states, type State } from "../../ui/state";
 import { Edit } from "./edit";
 import { Ago, Time } from "../../ui/time";
 
@@ -107,17 +107,27 @@ function One({ name }: { name: string }) {
   );
 }
 
+// Fires lists the times at which the schedule has fired, each start with the present state of its run.
 function Fires({ list }: { list: Fire[] }) {
+  const runs = list.flatMap((f) => f.flow && f.run ? [{ flow: f.flow, run: f.run }] : []).slice(0, 100);
+  const loaded = useLoad<Page<RunNow>>(
+    () => runs.length ? post(["runs", "explain"], { runs }) : Promise.resolve({ items: [] }), [runs.map((r) => r.run).join()]);
+  useFeed((events) => events.some((e) => runs.some((r) => r.flow === e.flow && r.run === e.run)) && loaded.reload());
   if (list.length === 0) return <Empty title="It has not fired yet." />;
-  const mark = (f: Fire) => f.outcome === "started" ? states.running : f.outcome === "failed" ? states.failed : states.skipped;
+  const stateOfFire = (f: Fire): State => {
+    const now = loaded.data?.items.find((r) => r.flow === f.flow && r.run === f.run);
+    if (now) return stateOfRun(now, now);
+    const mark = f.outcome === "failed" ? states.failed : f.outcome === "started" ? states.none : states.skipped;
+    return { ...mark, word: words(f.outcome) };
+  };
   return (
     <table>
-      <thead><tr><th class="w-time">Time</th><th class="w-act">Outcome</th><th>Run</th></tr></thead>
+      <thead><tr><th class="w-time">Time</th><th class="w-state">Outcome</th><th>Run</th></tr></thead>
       <tbody>
         {list.map((f, i) => (
           <tr key={i}>
             <td><Time at={f.at} /></td>
-            <td><StateLabel state={mark(f)} word={words(f.outcome) + (f.count > 1 ? ` ${f.count}×` : "")} /></td>
+            <td data-fire={f.outcome}><StateLabel state={stateOfFire(f)} />{f.count > 1 && ` ${f.count}×`}</td>
             <td class="mono wrapped">{f.triggered && <span class="tag">triggered</span>}{f.run && f.flow ? <Link class="link" to={href(runPath(f.flow, f.run))}>{f.run}</Link> : <span class="soft">{f.reason}</span>}</td>
           </tr>
         ))}
