@@ -94,6 +94,40 @@ func TestInboxFields(t *testing.T) {
 	})
 }
 
+// The description of a field is shown with its value, for its unit for example, and a time in the zone of the reader.
+func TestInboxDescribesFields(t *testing.T) {
+	eachEngine(t, func(t *testing.T, start opener) {
+		type account struct {
+			Limit int `json:"limit" jsonschema:"in cents per day"`
+		}
+		type payout struct {
+			Amount  int64     `json:"amount" jsonschema:"in cents"`
+			Due     time.Time `json:"due"`
+			Account account   `json:"account"`
+			Note    string    `json:"note"`
+		}
+		p := start()
+		f := flow.New[payout, bool]("payout")
+		flow.Return(f, flow.Waitpoint[bool](f, "allow", activity.Title("Pay out?")))
+		def, err := f.Build()
+		require.NoError(t, err)
+		require.NoError(t, p.client.Publish(t.Context(), runtime.Publication{Flow: def}))
+		due := time.Date(2021, 3, 4, 5, 6, 7, 0, time.UTC)
+		run, err := runtime.Start(t.Context(), p.client, def, payout{1234500, due, account{5000}, "x"}, runtime.WithID("p-1"))
+		require.NoError(t, err)
+		await(t, run.RunRef, "allow", "suspended")
+		w := open(t, p.url)
+		w.goTo("inbox?ask=payout")
+		w.click(`[data-ask="p-1"]`)
+		w.await(`[...document.querySelectorAll(".fields dt")].some((d) => d.textContent === "Amount")`)
+		require.Equal(t, map[string]string{
+			"Amount": "1234500in cents", "Due": "4 Mar 2021 05:06:07", "Limit": "5000in cents per day", "Note": "x",
+		}, w.about())
+		require.Equal(t, "2021-03-04T05:06:07Z", evaluate[string](w, `document.querySelector(".fields time").dateTime`))
+		w.fits("input with descriptions")
+	})
+}
+
 // A choice is answered with the number that was chosen, whatever its digits are; so are constants, defaults and values
 // that were typed as JSON before the form is shown.
 func TestNumbersOfASchema(t *testing.T) {

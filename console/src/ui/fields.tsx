@@ -9,6 +9,7 @@ import { plural } from "../lib/text";
 import { Card, JsonText, Loading, Segmented, ValueView } from "./basic";
 import type { Schema } from "../lib/schema";
 import { label, resolve } from "./form";
+import { Time } from "./time";
 
 const deepest = 3; // levels of groups; what is below them is shown as JSON
 const mostRows = 100; // rows of a group that are shown at first
@@ -24,8 +25,8 @@ interface FieldsProps {
   path?: readonly string[];
 }
 
-// Fields shows the properties of an object, in its order. Those that the schema has are named as in a form of the schema,
-// others by their own names.
+// Fields shows the properties of an object, in its order. Those that the schema has are named and described as in a form of
+// the schema, others by their own names.
 function Fields({ text, schema, all, path = [] }: FieldsProps) {
   const [whole, setWhole] = useState(false);
   const rows = members(text) ?? [];
@@ -38,7 +39,7 @@ function Fields({ text, schema, all, path = [] }: FieldsProps) {
           return (
             <Fragment key={i}>
               <dt class={field ? "" : "mono"}>{field ? label(name, field) : name || '""'}</dt>
-              <dd><Part text={value} schema={field} all={all} path={[...path, name]} /></dd>
+              <dd><Part text={value} schema={field} all={all} path={[...path, name]} />{field?.description && <span class="hint">{field.description}</span>}</dd>
             </Fragment>
           );
         })}
@@ -53,6 +54,7 @@ function Fields({ text, schema, all, path = [] }: FieldsProps) {
 // Part shows a property.
 function Part({ text, schema, all, path }: Required<FieldsProps>) {
   if (text[0] === "[") return <List text={text} name={path.join(" / ")} />;
+  if (text[0] === '"' && schema?.format === "date-time" && !isNaN(Date.parse(JSON.parse(text)))) return <Time at={JSON.parse(text)} />;
   if (text[0] !== "{") return <Plain text={text} />;
   if (members(text)!.length === 0) return <Plain text='""' />;
   if (path.length >= deepest) return <JsonText raw={text} label={path.join(" / ")} />;
