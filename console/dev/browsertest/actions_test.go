@@ -1,6 +1,8 @@
 package browsertest
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -368,5 +371,69 @@ func TestFlowStatistics(t *testing.T) {
 		w.press("extract")
 		w.see(`[data-node-facts="extract"]`)
 		w.shows("1 (100 %)") // it was retried
+	})
+}
+
+// The slowest nodes of a flow are found in the runs of a chosen time, and so are those that fail most.
+func TestSlowestNodes(t *testing.T) {
+	eachEngine(t, func(t *testing.T, start opener) {
+		p := start()
+		done := make(chan struct{})
+		slow := activity.New("speed.slow", func(ctx context.Context, n int) (int, error) {
+			select {
+			case <-done:
+				return n, nil
+			case <-ctx.Done():
+				return 0, ctx.Err()
+			}
+		})
+		quick := activity.New("speed.quick", func(_ context.Context, n int) (int, error) { return n, nil })
+		failing := activity.New("speed.failing", func(context.Context, int) (int, error) {
+			return 0, activity.NonRetryable(errors.New("no"))
+		})
+		f := flow.New[int, int]("speed")
+		flow.Return(f, flow.Node(f, "slow", slow, f.Input()))
+		gate := flow.Waitpoint[bool](f, "gate")
+		flow.Node(f, "quick", quick, f.Input(), flow.After(gate))
+		failed := flow.Node(f, "failing", failing, f.Input(), flow.After(gate))
+		flow.Node(f, "tolerate", quick, f.Input(), flow.OnFailure(failed))
+		def, err := f.Build()
+		require.NoError(t, err)
+		require.NoError(t, p.client.Publish(t.Context(), runtime.Publication{Flow: def}))
+		p.work(t, slow, quick, failing)
+		run, err := runtime.Start(t.Context(), p.client, def, 1, runtime.WithID("s-1"))
+		require.NoError(t, err)
+		await(t, run.RunRef, "slow", "started")
+		_, err = run.SignalWait(t.Context(), runtime.WaitName{Node: "gate"}, runtime.Signal{Name: "go", Payload: true})
+		require.NoError(t, err)
+		await(t, run.RunRef, "quick", "success") // it began and ended while slow ran
+		await(t, run.RunRef, "failing", "failed")
+		close(done)
+		await(t, run.RunRef, "slow", "success")
+
+		w := open(t, p.url)
+		w.goTo("flows/speed")
+		w.see(`[data-statistics="slow"]`)
+		nodes := `[...document.querySelectorAll("[data-statistics]")].map((r) => r.dataset.statistics)`
+		w.await(nodes + `[0] === "failing"`)
+		w.fill("statistics-time", "1h")
+		for _, order := range []string{"median", "p95"} {
+			w.fill("statistics-sort", order)
+			w.await(`(() => { const all = ` + nodes + `; return all.indexOf("slow") >= 0 && all.indexOf("slow") < all.indexOf("quick"); })()`)
+		}
+		w.fits("flow with its slowest nodes")
+		w.press("slow")
+		w.see(`[data-node-facts="slow"]`)
+
+		later := open(t, p.url)
+		later.later(3 * 24 * time.Hour)
+		later.goTo("flows/speed")
+		later.see(`[data-statistics="slow"]`)
+		for _, span := range []string{"1h", "24h", "yesterday"} {
+			later.fill("statistics-time", span)
+			later.shows("No node ended in these runs.")
+			later.fill("statistics-time", "7d")
+			later.see(`[data-statistics="slow"]`)
+		}
 	})
 }
