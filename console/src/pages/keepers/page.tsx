@@ -48,7 +48,7 @@ export function KeepersPage() {
   });
   const all = tasks.data?.items ?? [], late = all.filter(isLate), rest = all.filter((t) => !isLate(t));
   const found = faults(session.health).filter((f) => f.code.startsWith("keeper"));
-  const healthy = found.length === 0 && late.length === 0;
+  const healthy = !!session.health.data && found.length === 0 && late.length === 0; // not before the inspection is there
   const table = (list: KeeperTask[]) => (
     <table>
       <thead><tr><th class="w-run">Task</th><th>What it does</th><th class="num w-took c2">At least every</th><th class="w-behind">Behind, last hour</th><th class="w-last c3">Last run from here</th><th class="w-act"><span class="sr">Actions</span></th></tr></thead>
@@ -77,7 +77,7 @@ export function KeepersPage() {
           {!tasks.data && !tasks.error && <Loading />}
           {tasks.data && (
             <>
-              <div class="pad gap" data-keepers={healthy ? "ok" : "late"}>
+              <div class="pad gap" data-keepers={healthy ? "ok" : late.length + found.length ? "late" : "unknown"}>
                 {healthy && <p class="row c-ok"><Icon name="ok" /> Keepers work: no task is late.</p>}
                 {found.map((f) => <p key={f.code + f.subject} class="row c-bad"><Icon name="failed" /> <span>{f.found}. {f.remedy && <span class="soft">{f.remedy}.</span>}</span></p>)}
                 {late.length > 0 && <p class="row c-bad"><Icon name="late" /> {late.length === 1 ? "1 task is late." : `${late.length} tasks are late.`}</p>}
