@@ -63,7 +63,7 @@ func parseFlags(args []string) (settings, error) {
 	flags.DurationVar(&s.time, "time", 3*time.Second, "how long to load")
 	flags.DurationVar(&s.idleTime, "idle-time", 18*time.Second, "how long to look at an idle system")
 	flags.IntVar(&s.clients, "clients", 16, "goroutines that start runs under load and wait for them")
-	flags.IntVar(&s.backlog, "n", 100_000, "waiting executions of the backlog workload, runs that the kept workload keeps")
+	flags.IntVar(&s.backlog, "n", 100_000, "waiting executions of the backlog workload, runs that the kept and search workloads keep")
 	flags.BoolVar(&s.asJSON, "json", false, "print one JSON object for each workload")
 	flags.StringVar(&s.cpuProfile, "cpuprofile", "", "write a CPU profile of this process to the file")
 	flags.StringVar(&s.memProfile, "memprofile", "", "write a profile of this process's allocations to the file")

@@ -48,6 +48,7 @@ var workloads = map[string]workload{
 	"start-many":    startMany,
 	"one-slot":      with(loaded(single), func(s *settings) { s.concurrency = 1 }),
 	"kept":          kept,
+	"search":        search,
 	"due-10000":     dueStorm(10_000),
 	"due-100000":    dueStorm(100_000),
 }

@@ -1578,6 +1578,8 @@ type ListRunsCall struct {
 	Namespace string
 	// Text: optional.
 	Text string
+	// RunIDBegins: optional.
+	RunIDBegins string
 	// RunKey: optional.
 	RunKey string
 	// Queued: optional.
@@ -1616,12 +1618,13 @@ type ListRunsReply struct {
 // returned. Each has its place in the order, `listed_at` (µs); with `behind_at` and `behind_id`,
 // returns those after such a place, and the id of its run, whether or not the run still exists. With
 // `run_key`, returns the runs with this key, with `queued` those that wait in the queue of their key,
-// with `only` the ones with these ids. Each of the `terms` must be the value of a tag of the run, or
-// have all its words, comma-separated, among the words of the run's failure; the sets of the tags that
-// `tag_names` names are searched for a value. `cut` means that a set of a word that was searched keeps
-// only the newest runs. Checks a bounded number of runs and may return fewer than there are: while
-// `more`, continue after `next_at` and `next_id`. The tags are names and values in turn. Child runs
-// are left out without `children`, and runs of other namespaces with `namespace`.
+// with `only` the ones with these ids, with `run_id_begins` those whose id, as programs know it,
+// begins with a text. Each of the `terms` must be the value of a tag of the run, or have all its
+// words, comma-separated, among the words of the run's failure; the sets of the tags that `tag_names`
+// names are searched for a value. `cut` means that a set of a word that was searched keeps only the
+// newest runs. Checks a bounded number of runs and may return fewer than there are: while `more`,
+// continue after `next_at` and `next_id`. The tags are names and values in turn. Child runs are left
+// out without `children`, and runs of other namespaces with `namespace`.
 //
 // It only reads. Error codes: errorcode.InvalidInput.
 func (conn *Conn) ListRuns(ctx context.Context, c ListRunsCall) (ListRunsReply, error) {
@@ -1633,7 +1636,7 @@ func (ListRunsCall) info() callInfo {
 }
 
 func (c ListRunsCall) encode(w *wire) {
-	w.reserve(1, 17+2*len(c.Terms)+len(c.Tags))
+	w.reserve(1, 18+2*len(c.Terms)+len(c.Tags))
 	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.FlowName)
@@ -1647,6 +1650,7 @@ func (c ListRunsCall) encode(w *wire) {
 	w.bool(c.Children)
 	w.text(c.Namespace)
 	w.text(c.Text)
+	w.text(c.RunIDBegins)
 	w.text(c.RunKey)
 	w.bool(c.Queued)
 	w.optionalInt(c.BehindAt)

@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "434-15d56cb41b681221"
+const build = "435-fb341fe20fd66567"

@@ -1,7 +1,6 @@
 package runsearch
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -55,7 +54,7 @@ func (q Query) byEnd() bool { return q.ByEnd || !q.ClosedFrom.IsZero() || !q.Clo
 // call is the first call of each partition.
 func (q Query) call() enginerpc.ListRunsCall {
 	call := enginerpc.ListRunsCall{
-		FlowName: q.Flow, Children: q.Children, Text: cmp.Or(q.ID, q.Text), OldestFirst: q.OldestFirst,
+		FlowName: q.Flow, Children: q.Children, Text: q.Text, RunIDBegins: q.ID, OldestFirst: q.OldestFirst,
 		RunKey: q.Key, Queued: q.Queued,
 		After: WholeFrom(q.CreatedFrom), Before: LastBefore(q.CreatedBefore),
 	}

@@ -191,9 +191,6 @@ func (s *Search) Next(ctx context.Context) (run enginerpc.Run, found bool, err e
 
 // isWanted checks the conditions that the index does not cover.
 func (s *Search) isWanted(run enginerpc.Run) bool {
-	if !strings.HasPrefix(run.RunID, s.query.ID) {
-		return false
-	}
 	for _, term := range s.query.Terms {
 		if !term.matches(tagsOf(run), run.FailureCategory, run.FailureReason) {
 			return false

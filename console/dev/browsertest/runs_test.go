@@ -194,17 +194,9 @@ func TestPagesShowTheLastHour(t *testing.T) {
 	})
 }
 
-// The failed run of a customer is found by words, by the clock of the reader, and several selected runs are one job.
-func TestFindTheFailedRunOfACustomer(t *testing.T) {
-	p := newPlace(t, "embedded")
-	for i := range 2 {
-		p.settled(t, fmt.Sprintf("CLM-%d", i))
-	}
-	w := open(t, p.url)
-	w.goTo("runs")
-	w.see(`tr[data-run="CLM-0"]`)
-	w.fill("q", "claims.ten")
-	w.await(`[...document.querySelectorAll("#search-words option")].some((o) => o.value === "claims.tenant:")`)
+// tomorrow puts the clock of the page a day ahead.
+func (w *window) tomorrow() {
+	w.t.Helper()
 	w.await(`(() => {
 		const real = Date;
 		window.Date = class extends real {
@@ -213,10 +205,34 @@ func TestFindTheFailedRunOfACustomer(t *testing.T) {
 		};
 		return true;
 	})()`)
+}
+
+// The failed run of a customer is found by words, by the clock of the reader, and is run again; several selected runs
+// are one job.
+func TestFindTheFailedRunOfACustomer(t *testing.T) {
+	p := newPlace(t, "embedded")
+	close(p.bank)
+	close(p.handed)
+	failed := p.start(t, "CLM-2", runtime.WithTag("claims.customer", "4711"))
+	await(t, failed.RunRef, "review", "suspended")
+	w := open(t, p.url)
+	w.goTo("inbox")
+	w.answer("fail")
+	_, err := failed.Result(t.Context())
+	require.ErrorIs(t, err, runtime.ErrRunFailed)
+	for i := range 2 {
+		run := p.start(t, fmt.Sprintf("CLM-%d", i))
+		await(t, run.RunRef, "review", "suspended")
+	}
+	w.goTo("runs")
+	w.see(`tr[data-run="CLM-0"]`)
+	w.fill("q", "claims.ten")
+	w.await(`[...document.querySelectorAll("#search-words option")].some((o) => o.value === "claims.tenant:")`)
+	w.tomorrow()
 	w.search("running yesterday")
 	w.await(`location.search.includes("yesterday")`)
 	w.see(`tr[data-run="CLM-0"]`)
-	w.search("failed yesterday")
+	w.search("expired yesterday")
 	w.shows("No run matches.")
 	w.search("running yesterday")
 	w.see(`tr[data-run="CLM-0"]`)
@@ -228,4 +244,19 @@ func TestFindTheFailedRunOfACustomer(t *testing.T) {
 	w.press("Cancel runs")
 	w.see(`[data-job-state=completed]`)
 	w.shows("Done 2")
+
+	w.goTo("runs")
+	w.tomorrow()
+	w.search("run:CLM-")
+	w.see(`tr[data-run="CLM-0"]`)
+	w.search("failed yesterday 4711")
+	w.see(`tr[data-run="CLM-2"]`)
+	w.gone(`tr[data-run="CLM-0"]`)
+	w.click(`tr[data-run="CLM-2"] a`)
+	w.see(`[data-node="review"]`)
+	w.click(`[data-node="review"]`)
+	w.press("Rerun from here…")
+	w.see(`[data-rerun="5"]`)
+	w.press("Rerun from here")
+	w.see(`[data-node="review"][data-state="person"]`)
 }

@@ -464,7 +464,7 @@ func (c *checker) closedFlows(p *partition) {
 		if f.closed() != (f.run.closed > 0) {
 			c.fault(RuleClosed, f.key, "closed_at is %q, the rows say %d", f.core["closed_at"], f.run.closed)
 		}
-		if f.run.closed > 0 && !listed[listedRun{f.run.closed, id}] {
+		if name, isListed := listed[listedRun{f.run.closed, id}]; f.run.closed > 0 && (!isListed || name != "") {
 			c.fault(RuleClosed, key, "does not hold %s, which closed at %s", id, f.core["closed_at"])
 		}
 		if f.run.closed > 0 && f.run.closed < 1000*int64(number(f.core["closed_at"])) {

@@ -13,12 +13,16 @@ type listedRun struct {
 	id string
 }
 
-// runList returns the entries of a list of runs, and checks that its times grow.
-func (c *checker) runList(key string, entries []string) map[listedRun]bool {
-	list := make(map[listedRun]bool, len(entries))
+// listedName is how many bytes of the id of a run its entry in the list of all runs has.
+const listedName = 40
+
+// runList returns the entries of a list of runs, each with the beginning of the id that programs know the run by, and
+// checks that its times grow.
+func (c *checker) runList(key string, entries []string) map[listedRun]string {
+	list := make(map[listedRun]string, len(entries))
 	last := int64(0)
 	for _, entry := range entries {
-		at, id, ok := rowread.ReadListEntry(entry)
+		at, id, name, ok := rowread.ReadListEntry(entry)
 		if !ok {
 			c.fault(RuleFlow, key, "holds %q, which is not an entry", entry)
 			continue
@@ -27,7 +31,7 @@ func (c *checker) runList(key string, entries []string) map[listedRun]bool {
 			c.fault(RuleFlow, key, "holds %s at %d, after %d", id, at, last)
 		}
 		last = at
-		list[listedRun{at, string(id)}] = true
+		list[listedRun{at, string(id)}] = name
 	}
 	return list
 }
@@ -59,7 +63,7 @@ const (
 // holds no runs of others. Entries of runs that are gone are holes.
 func (c *checker) runs(p *partition) {
 	allKey := p.key("ffx:" + p.tag + ":all_runs")
-	lists := map[string]map[listedRun]bool{allKey: c.runList(allKey, p.indexes["all_runs"].list)}
+	lists := map[string]map[listedRun]string{allKey: c.runList(allKey, p.indexes["all_runs"].list)}
 	for name, v := range p.runs {
 		key := p.key("ffx:" + p.tag + ":runs:" + name)
 		lists[key] = c.runList(key, v.list)
@@ -74,8 +78,15 @@ func (c *checker) runs(p *partition) {
 			continue
 		}
 		for _, key := range []string{allKey, p.key("ffx:" + p.tag + ":runs:" + f.core["flow_kind"])} {
-			if !lists[key][listedRun{f.run.listed, f.id}] {
+			wanted := ""
+			if key == allKey {
+				wanted = f.core["run_id"][:min(len(f.core["run_id"]), listedName)]
+			}
+			name, isListed := lists[key][listedRun{f.run.listed, f.id}]
+			if !isListed {
 				c.fault(RuleFlow, f.key, "is not in the list of runs %s at %d", key, f.run.listed)
+			} else if name != wanted {
+				c.fault(RuleFlow, f.key, "is in the list of runs %s as %q, must be %q", key, name, wanted)
 			}
 		}
 		if created := int64(number(f.core["created_at"])); f.run.listed < 1000*created {

@@ -93,13 +93,15 @@ func (d *fixture) damagedIndexes() []damagedIndex {
 		}
 		return string(id)
 	}
-	listedAt := int64(0)
+	listedAt, runOf := int64(0), make(map[string]string) // runOf has the runs of entries of lists
 	listed := func(bool) string {
 		id := enginecore.FlowID(fmt.Sprintf("00000000-0000-8000-0000-%08d0000", listedAt))
 		listedAt++
 		wrong(keys.FlowCore(p, id))
 		d.do("HSET", keys.FlowNodes(p, id), "no", "rows")
-		return rowread.ListEntry(listedAt, id)
+		entry := rowread.ListEntry(listedAt, id)
+		runOf[entry] = string(id)
+		return entry
 	}
 	other := func(record func(id string) string) func(bool) string {
 		return func(damaged bool) string {
@@ -128,9 +130,8 @@ func (d *fixture) damagedIndexes() []damagedIndex {
 	add := func(command, template, task, key string, member func(damaged bool) string, isReported bool) *damagedIndex {
 		r := damagedIndex{template: template, task: task, key: key, bad: member(true), next: member(isReported), isReported: isReported}
 		r.reported, r.nextReported = r.bad, r.next
-		if _, run, ok := rowread.ReadListEntry(r.bad); ok {
-			_, next, _ := rowread.ReadListEntry(r.next)
-			r.reported, r.nextReported = string(run), string(next)
+		if run, isListed := runOf[r.bad]; isListed {
+			r.reported, r.nextReported = run, runOf[r.next]
 		}
 		r.setUp = func() {
 			if command == "ZADD" {

@@ -153,7 +153,8 @@ func (x *busyRun) handlers() []activity.Handler {
 // do sends a command, with names in it: $idx:x and $ffx:x are keys of the partition, $id:x is the execution of a node,
 // $exec:x:part a key of it ($first in it is the edge from the first node), $flow, $flow:part, $over, $over:part,
 // $overid and $holder are the flows, ids and worker of these names. FIELD <flow> <name> <value> sets a field of a flow's
-// record, and OPEN <flow> <number> the number of its open nodes.
+// record, OPEN <flow> <number> the number of its open nodes, and NAME <list> <text> the text after the time and the id in
+// the first entry of a list of runs.
 func (x *busyRun) do(t *testing.T, command string) {
 	t.Helper()
 	tag := x.plan.Partition.Tag()
@@ -196,6 +197,13 @@ func (x *busyRun) do(t *testing.T, command string) {
 		open, err := strconv.Atoi(words[2])
 		require.NoError(t, err)
 		require.NoError(t, rowread.SetOpen(x.ctx, client, conn.Keys(), p, enginecore.FlowID(words[1]), open))
+		return
+	case "NAME":
+		first, err := client.Do(x.ctx, client.B().Lindex().Key(words[1]).Index(0).Build()).ToString()
+		require.NoError(t, err)
+		at, id, _, _ := rowread.ReadListEntry(first)
+		changed := client.B().Lset().Key(words[1]).Index(0).Element(rowread.ListEntry(at, id) + words[2]).Build()
+		require.NoError(t, client.Do(x.ctx, changed).Error())
 		return
 	case "LPOP":
 		require.NoError(t, client.Do(x.ctx, client.B().Arbitrary(words...).Build()).Error())
@@ -287,6 +295,8 @@ func damages() [][]damage {
 			{"ZREM $idx:suspension_timeout $id:answer", "suspension_timeout"},
 			{"ZREM $ffx:start_deadlines $id:eligible", "start_deadlines"},
 			{"ZREM $ffx:open_waits $id:answer", "open_waits"},
+			{"NAME $ffx:all_runs other", "runs"},
+			{"NAME $ffx:runs:fixture other", "runs"},
 			{"DEL $ffx:runs:fixture", "runs"},
 			{"LPOP $ffx:all_runs", "runs"},
 			{"ZREM $ffx:tagged_runs:test.of:mending $flow", "runs"},

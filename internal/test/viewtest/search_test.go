@@ -3,6 +3,7 @@ package viewtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -12,10 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -111,6 +116,64 @@ func TestSearchFindsTagsErrorsAndIDs(t *testing.T) {
 		}
 		fixture.NothingLeft(t, b)
 	})
+}
+
+// Runs are found by the beginning of their id in the entries of the list of all runs, which have its first 40 bytes, with
+// a bounded number of entries for each call; and by any part of it.
+func TestSearchByTheBeginningOfAnID(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		def := oneWay(t, fixture.NewCourse(), "import", "ok")
+		start := func(opts ...runtime.StartOption) string {
+			run, err := runtime.Start(ctx, b.Client, def, fixture.None{}, opts...)
+			require.NoError(t, err)
+			return run.ID()
+		}
+		long := strings.Repeat("long", 11)
+		for _, id := range []string{"order-1", "order-10", "Order-2", "größe", long + "-one", long + "-two"} {
+			start(runtime.WithID(id))
+		}
+		random, later := start(), start(runtime.StartAt(time.Now().Add(time.Hour)))
+		b.Check(t, invariant.AnyTime)
+		found := func() {
+			t.Helper()
+			for search, want := range map[string][]string{
+				"run:order-1": {"order-1", "order-10"}, "run:rder-1": nil, "run:ORDER": nil, "order-1": {"order-1", "order-10"},
+				"RDER-": {"Order-2", "order-1", "order-10"}, "run:grö": {"größe"}, "run:" + long: {long + "-one", long + "-two"},
+				"run:" + long + "-t": {long + "-two"}, "-TWO": {long + "-two"}, "run:" + random[:9]: {random}, later[4:]: {later},
+				"flow:import run:Ord": {"Order-2"}, "flow:other run:Ord": nil, "run:order-1 today": {"order-1", "order-10"},
+				"run:order-1 yesterday": nil, "running run:order-10": {"order-10"}, "failed run:order-1": nil,
+				"finished:today run:order-1": nil,
+			} {
+				if got := foundBy(t, b, search); !slices.Equal(want, got) {
+					t.Errorf("%s: found %v, not %v", search, got, want)
+				}
+			}
+		}
+		found()
+
+		core := engine.ConnOf(b.Engine.Internal())
+		entries, at := make([]string, 1000), time.Now().Add(time.Minute).UnixMicro()
+		for first := range 40 {
+			for i := range entries {
+				at++
+				id := enginecore.FlowID(fmt.Sprintf("00000000-0000-8000-%04x-%08x0000", first, i))
+				entries[i] = rowread.ListEntry(at, id) + fmt.Sprint("order-", at)
+			}
+			all := core.Client().B().Rpush().Key(core.Keys().FfxAllRuns(keyspace.Partition{Family: keyspace.FlowFamily}))
+			require.NoError(t, core.Client().Do(ctx, all.Element(entries...).Build()).Error())
+		}
+		// The first page does not reach the runs that come after so many entries.
+		page, err := b.Client.ListRuns(ctx, runtime.RunQuery{Search: "run:order-1 today", Sort: "created"}, "", 1)
+		require.NoError(t, err)
+		require.Equal(t, "order-1", page.Items[0].Run)
+		require.NotEmpty(t, page.Next)
+		require.Equal(t, []string{"größe"}, foundBy(t, b, "run:grö"))
+		require.Equal(t, []string{random}, foundBy(t, b, random))
+		require.Equal(t, []string{"Order-2"}, foundBy(t, b, "flow:import run:Ord"))
+		b.Wipe(t)
+	}, runtime.OpenConfig{Partitions: 1})
 }
 
 func TestSearchNamesWhatItDoesNotUnderstand(t *testing.T) {

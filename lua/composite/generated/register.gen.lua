@@ -839,8 +839,8 @@ end
 redis.register_function{ function_name = 'ffx3_list_runs', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3, 'limit', 3) end
   call.begin(keys[1])
-  local terms_count = args[17]
-  local terms, at = group(args, 17, 2, ffx_list_runs_terms)
+  local terms_count = args[18]
+  local terms, at = group(args, 18, 2, ffx_list_runs_terms)
   return F.ffx_list_runs({ partition = keys[1] }, {
     flow_name = args[1],
     before = args[2],
@@ -853,11 +853,12 @@ redis.register_function{ function_name = 'ffx3_list_runs', flags = { 'no-writes'
     children = args[9],
     namespace = args[10],
     text = args[11],
-    run_key = args[12],
-    queued = args[13],
-    behind_at = args[14],
-    only = args[15],
-    tag_names = args[16],
+    run_id_begins = args[12],
+    run_key = args[13],
+    queued = args[14],
+    behind_at = args[15],
+    only = args[16],
+    tag_names = args[17],
     terms = terms,
     terms_count = terms_count,
     tags = rest(args, at),

@@ -103,7 +103,7 @@ local function check_run_list(c, name, limit, from, check)
       repair_index.drop_entry(c, name == run_entries.OVER and name or 'runs', list_key, entry)
     else
       at = time + 1
-      local _, looked = call.guarded(c, 'index_reconciliation', flow_id, function() return check(c, flow_id) end)
+      local _, looked = call.guarded(c, 'index_reconciliation', flow_id, function() return check(c, flow_id, entry) end)
       checked = checked + (looked or 1)
     end
   end
@@ -445,11 +445,11 @@ function ORPHAN_CHECKS.list(c, name, cursor, limit)
   local flow_name = string.match(name, '^' .. run_entries.OF_FLOW .. '(.*)$')
   if flow_name then
     local list_key = run_entries.key(c, name)
-    local rest, looked = check_run_list(c, name, limit, cursor, function(_, flow_id)
+    local rest, looked = check_run_list(c, name, limit, cursor, function(_, flow_id, entry)
       local flow = read_listed(c, flow_id)
-      if not flow or flow.flow_kind == flow_name then return 1 end
-      local run = row.run(c, flow_id)
-      if run then repair_index.drop_entry(c, 'runs', list_key, run_entries.of_run(run)) end
+      if flow and flow.flow_kind ~= flow_name and not run_entries.is_hole(c, name, entry) then
+        repair_index.drop_entry(c, 'runs', list_key, entry)
+      end
       return 1
     end)
     run_holes.settle(c)

@@ -250,8 +250,20 @@ end
 local NAMES = { 'run_id', 'input_hash', 'trace_context', 'fair_key', 'creator_identity', 'memo', 'parent_execution_id', 'fail_fast' }
 run_data.NAMES = NAMES
 
--- Maximum size of a record (bytes).
-local MAX_RECORD = 65536
+-- Maximum size of a record (bytes), and of the part of the id of a run that is in the list of all runs.
+local MAX_RECORD, MAX_NAME = 65536, 40
+run_data.MAX_NAME = MAX_NAME
+
+-- Size of the packed id of a run (bytes).
+run_data.PACKED_ID = 14
+
+-- Returns the beginning of the id of a run, which is the first text of its record.
+function run_data.name(text)
+  local first, size = string.byte(text, 3, 4)
+  if first == 217 then return string.sub(text, 5, size < MAX_NAME and 4 + size or 4 + MAX_NAME) end -- MessagePack's form for 32 to 255 bytes
+  if first == 218 then return string.sub(text, 6, 5 + MAX_NAME) end -- and for more
+  return string.sub(text, 4, (first or 160) - 157)
+end
 
 local function digit_pair(byte) return string.format('%02x', string.byte(byte)) end
 

@@ -134,6 +134,15 @@ function run_counts.present(c)
   return sums
 end
 
+-- Reports whether a text, in lower case, is in the name of a flow that has runs, whatever its case.
+function run_counts.has_flow_with(c, text)
+  for field in pairs(run_counts.present(c)) do
+    local flow_name = string.match(field, '^%S+ (%S*) ')
+    if flow_name and string.find(run_entries.folded(flow_name), text, 1, true) then return true end
+  end
+  return false
+end
+
 -- Returns the names of the flows of a namespace that have runs, in order, except the flows of child runs alone.
 function run_counts.flows(c, namespace)
   local names = {}

@@ -2,10 +2,13 @@
 -- in the order of their ends. An entry is a time (µs) and the id of a run. The next time is later than the last one of the list,
 -- whatever the clock says, so each is used once, and an entry is found by its time. The header of the run's rows has the same
 -- time, in `listed` or `closed`. An entry without such a header is a hole: the run was purged, or opened again, or the call that
--- submitted it was interrupted. Readers pass over holes, and run_holes removes them.
+-- submitted it was interrupted. Readers pass over holes, and run_holes removes them. In the list of all runs, an entry also has the
+-- beginning of the id that programs know the run by, so that a search for an id reads this list alone.
 
--- The format of an entry: the time as in the header, and the id without its last four digits, which are zeros.
+-- The format of an entry: the time as in the header, and the id without its last four digits, which are zeros. In the list of all
+-- runs, the beginning of the other id follows.
 local ENTRY, ENTRY_BYTES, TIME, TIME_BYTES = '<I7c14', 21, run_head.LISTED_FORMAT, 7
+local NAME_AT = ENTRY_BYTES + 1
 local ID, ID_TEXT = '>I4I2I2I2I4', '%08x-%04x-%04x-%04x-%08x0000'
 local ID_PARTS = '^(%x+)-(%x+)-(%x+)-(%x+)-(%x%x%x%x%x%x%x%x)'
 
@@ -32,17 +35,26 @@ end
 -- Returns an entry. `id`: packed.
 function run_entries.pack(at, id) return struct.pack(ENTRY, at, id) end
 
--- Returns the entry of a run in the lists of runs.
+-- Returns the entry of a run in the list of its flow, with which its entry in the list of all runs begins.
 function run_entries.of_run(run) return run_entries.pack(run.listed, run_entries.pack_id(run.id)) end
+
+-- Returns the part of an id after such an entry in the list of all runs. `run_id`: the id that programs know the run by.
+function run_entries.name_of(run_id) return string.sub(run_id, 1, run_data.MAX_NAME) end
 
 local function time_of(entry) return #entry >= TIME_BYTES and struct.unpack(TIME, entry) or 0 end
 run_entries.time = time_of
 
 -- Returns the time of an entry and the id of its run; nil for a text that is not an entry.
 function run_entries.read(entry)
-  if #entry ~= ENTRY_BYTES then return nil end
+  if #entry < ENTRY_BYTES then return nil end
   local a, b, d, e, f = struct.unpack(ID, entry, TIME_BYTES + 1)
   return time_of(entry), string.format(ID_TEXT, a, b, d, e, f)
+end
+
+-- Returns the id of the run of an entry and the time, as searches have them: '' and 0 for a text that is not an entry.
+function run_entries.pair(entry)
+  local at, flow_id = run_entries.read(entry)
+  return { flow_id or '', at or 0 }
 end
 
 -- Reports whether an entry of the list with a name is a hole. One whose rows cannot be read stays.
@@ -141,18 +153,39 @@ end
 -- Number of entries that a check reads at once: the next ones are usually close.
 local WINDOW = 128
 
--- Reports whether a list has an entry. Entries that were read for earlier checks of the call are kept.
-function run_entries.has(c, list_key, entry)
+-- Returns the entry of a list that begins with a time and an id; nil without one. Entries that were read for earlier checks of the
+-- call are kept.
+function run_entries.find(c, list_key, entry)
   local windows, at = call.list_in(c, 'windows'), time_of(entry)
   local window = windows[list_key]
   if not window or at < window.from or at > window.to then
     local rank = run_entries.rank(list_key, at)
     local page = redis.call('LRANGE', list_key, rank, rank + WINDOW - 1)
     window = { from = at, to = #page < WINDOW and math.huge or time_of(page[WINDOW]), entries = {} }
-    for i = 1, #page do window.entries[page[i]] = true end
+    for i = 1, #page do window.entries[string.sub(page[i], 1, ENTRY_BYTES)] = page[i] end
     windows[list_key] = window
   end
-  return window.entries[entry] == true
+  return window.entries[entry]
+end
+
+-- Returns a text with the letters A to Z in lower case; others do not change, as interpreters do not agree on them.
+function run_entries.folded(text) return (string.gsub(text, '[A-Z]+', string.lower)) end
+
+local function may_contain(entry, text)
+  if #entry >= ENTRY_BYTES + run_data.MAX_NAME or string.find(entry, text, NAME_AT, true) then return true end
+  if not string.find(entry, '[A-Z]', NAME_AT) then return false end
+  return string.find(run_entries.folded(string.sub(entry, NAME_AT)), text, 1, true) ~= nil
+end
+
+-- Returns the entries of a page of the list of all runs whose run may have an id that begins with `begins` and contains `text`, which
+-- is folded; nil means any. An entry may have a part of the id only, so the caller checks the id.
+function run_entries.may_be_named(page, begins, text)
+  local kept, find, name = call.short_list(), string.find, begins and run_entries.name_of(begins)
+  for i = 1, #page do
+    local entry = page[i]
+    if (not name or find(entry, name, NAME_AT, true) == NAME_AT) and (not text or may_contain(entry, text)) then kept[#kept + 1] = entry end
+  end
+  return kept
 end
 
 -- Maximum number of entries that are taken from the end of a list and put back.

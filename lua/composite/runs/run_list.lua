@@ -61,14 +61,15 @@ end
 -- Makes the entries of runs that are to be created, and enters them in the lists. Each run gets its time as `listed`, and its packed
 -- id.
 function run_list.enter(c, flow_name, runs)
-  local all_key, own_key, entries = key.ffx_all_runs(c), key.ffx_runs(c, flow_name or ''), call.short_list()
+  local all_key, own_key, named, entries = key.ffx_all_runs(c), key.ffx_runs(c, flow_name or ''), call.short_list(), call.short_list()
   local at = run_entries.next_time(c, all_key, own_key) - 1
   for i = 1, #runs do
     local run = runs[i]
     local id = run_entries.pack_id(run.flow_id)
-    run.listed, run.packed_id, entries[i] = at + i, id, run_entries.pack(at + i, id)
+    local entry = run_entries.pack(at + i, id)
+    run.listed, run.packed_id, entries[i], named[i] = at + i, id, entry, entry .. run_data.name(run.record)
   end
-  call.chunked('RPUSH', all_key, entries)
+  call.chunked('RPUSH', all_key, named)
   call.chunked('RPUSH', own_key, entries)
   run_entries.note_lead(c, run_entries.ALL, at + #runs)
 end
@@ -148,20 +149,24 @@ end
 -- Reports whether the list of all runs has a run.
 function run_list.has(c, flow_id)
   local run = row.run(c, flow_id)
-  return run ~= nil and run_entries.has(c, key.ffx_all_runs(c), run_entries.of_run(run))
+  return run ~= nil and run_entries.find(c, key.ffx_all_runs(c), run_entries.of_run(run)) ~= nil
 end
 
-local function repair_entry(c, index, list_key, entry)
-  if run_entries.has(c, list_key, entry) then return end
+-- Enters a missing entry, or puts it in the place of another one of its run.
+local function repair_entry(c, index, list_key, entry, name)
+  local wanted, there = name and entry .. name or entry, run_entries.find(c, list_key, entry)
+  if there == wanted then return end
   run_holes.drop_copies(c)
-  run_entries.insert(c, list_key, entry)
+  if there then redis.call('LREM', list_key, 1, there) end
+  run_entries.insert(c, list_key, wanted)
   repair_index.note(c, index)
 end
 
 -- Enters a run in the lists that it is missing from. One that is being purged has left the sets of its tags.
 function run_list.repair(c, run, flow_name, created_at, is_purged)
   local entry = run_entries.of_run(run)
-  repair_entry(c, 'runs', key.ffx_all_runs(c), entry)
+  local run_id = record.value(key.flow_core(c, run.id), 'run_id') or ''
+  repair_entry(c, 'runs', key.ffx_all_runs(c), entry, run_entries.name_of(run_id))
   repair_entry(c, 'runs', key.ffx_runs(c, flow_name), entry)
   if is_purged then return end
   for _, set in ipairs(run_list.of_tags(c, redis.call('HGETALL', key.flow_tags(c, run.id)))) do

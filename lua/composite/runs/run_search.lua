@@ -1,8 +1,8 @@
 -- Searches of runs in their lists.
 
--- Maximum numbers of runs that one call returns and checks. Runs are read in batches of the given size while a filter leaves some
--- out.
-local MAX = { page = 200, checked = 500, batch = 64 }
+-- Maximum numbers of runs that one call returns and checks, and of entries that it reads. Runs are read in batches of the given size
+-- while a filter leaves some out, entries in larger ones while their ids are searched.
+local MAX = { page = 200, checked = 500, read = 16384, batch = 64, named_batch = 1024 }
 
 local RUN_FIELDS = {
   'managed', 'run_id', 'public_flow_state', 'outcome', 'created_at', 'closed_at', 'flow_kind', 'node_count', 'open_nodes',
@@ -12,11 +12,6 @@ local RUN_FIELDS = {
 }
 local RUN_ID, CREATED_AT, CLOSED_AT, FLOW_NAME, NODE_COUNT, OPEN, SKIPPED, PURGING, NODE_TOTAL, PARENT, NAMESPACE, START_AT, RUN_KEY, QUEUED =
   2, 5, 6, 7, 8, 9, 13, 16, 17, 18, 19, 20, 21, 22
-
--- Returns a text with the letters A to Z in lower case; others do not change, as interpreters do not agree on them.
-local function folded(text)
-  return (string.gsub(text, '[A-Z]+', string.lower))
-end
 
 -- Checks the arguments of a search. Returns nil and the error reply when they are invalid.
 local function parse(A)
@@ -36,7 +31,8 @@ local function parse(A)
     return nil, reply.err('invalid_input', 'order must be created or closed, got: ' .. A.order)
   end
   q.oldest_first = A.oldest_first == '1'
-  q.text = is_set(A.text) and folded(A.text)
+  q.text = is_set(A.text) and run_entries.folded(A.text)
+  q.begins = is_set(A.run_id_begins) and A.run_id_begins
   q.run_key, q.queued = is_set(A.run_key) and A.run_key, A.queued == '1'
   if #A.tags % 2 ~= 0 then return nil, reply.err('invalid_input', 'tags must be pairs of a name and a value') end
   q.tags = A.tags
@@ -61,6 +57,7 @@ end
 -- Reports whether a run's id or the name of its flow contains a text, regardless of case.
 local function has_text(core_key, text)
   local run = record.values(core_key, 'run_id', 'flow_kind')
+  local folded = run_entries.folded
   return string.find(folded(run[1] or ''), text, 1, true) or string.find(folded(run[2] or ''), text, 1, true)
 end
 
@@ -74,6 +71,7 @@ local function found(c, q, flow_id, at)
   if q.states and not q.states[record.value(core_key, 'outcome') or 'open'] then return nil end
   if q.queued and not record.value(core_key, 'queued') then return nil end
   if q.run_key and record.value(core_key, 'run_key') ~= q.run_key then return nil end
+  if q.begins and string.sub(record.value(core_key, 'run_id') or '', 1, #q.begins) ~= q.begins then return nil end
   if q.text and not has_text(core_key, q.text) then return nil end
   if not has_tags(tags_key, q.tags) or not run_list.has_terms(core_key, tags_key, q.terms) then return nil end
   local rows = row.run(c, flow_id)
@@ -121,11 +119,22 @@ local function begin_in_named(c, q)
   return 0
 end
 
+-- Reports whether the entries of the list of all runs show which runs may have the ids of a search. A text may be in the name of a
+-- flow, too, and the runs of a flow with few are checked one by one.
+local function is_by_id(c, q)
+  if q.closed or not q.begins and not q.text then return false end
+  if is_set(q.name) and redis.call('LLEN', run_entries.key(c, run_entries.OF_FLOW .. q.name)) <= MAX.checked then return false end
+  q.text_of_id = q.text and not run_counts.has_flow_with(c, q.text) and q.text
+  return q.begins or q.text_of_id
+end
+
 -- Chooses the shortest list that has all runs of the search, and finds the rank at which it begins there.
 local function begin(c, q)
   if q.only then return begin_in_named(c, q) end
   if (q.tags[1] or q.terms[1]) and not q.closed then return run_list.begin_sets(c, q) end
-  local name = q.closed and run_entries.OVER or is_set(q.name) and run_entries.OF_FLOW .. q.name or run_entries.ALL
+  q.by_id = is_by_id(c, q)
+  local name = run_entries.ALL
+  if q.closed then name = run_entries.OVER elseif is_set(q.name) and not q.by_id then name = run_entries.OF_FLOW .. q.name end
   q.list = run_entries.key(c, name)
   if q.before then q.none_from = run_entries.none_from(c, q.closed and run_entries.OVER or run_entries.ALL, q.before) end
   if q.behind_at then return rank_behind(q) end
@@ -133,20 +142,23 @@ local function begin(c, q)
   return q.none_from and run_entries.rank_in(q.list, q.none_from, false) or 0
 end
 
--- Returns runs by rank, from a rank on, each with the time (µs) of its entry.
+-- Returns the runs of `count` entries from a rank on that may be wanted, each with the time (µs) of its entry; and the last of these
+-- entries, nil at the end of the list.
 local function page_of(q, rank, count)
-  if q.sets then return run_list.next_of_sets(q, count) end
   local page = {}
+  if q.sets then
+    page = run_list.next_of_sets(q, count)
+    return page, page[count]
+  end
   if q.named then
     for i = rank + 1, math.min(#q.named, rank + count) do page[#page + 1] = q.named[i] end
-    return page
+    return page, page[count]
   end
   page = run_entries.page(q.list, rank, count, q.oldest_first)
-  for i = 1, #page do
-    local at, flow_id = run_entries.read(page[i])
-    page[i] = { flow_id or '', at or 0 }
-  end
-  return page
+  local last = page[count] and run_entries.pair(page[count])
+  if q.by_id then page = run_entries.may_be_named(page, q.begins, q.text_of_id) end
+  for i = 1, #page do page[i] = run_entries.pair(page[i]) end
+  return page, last
 end
 
 -- Reports whether all wanted runs come before an entry, in the order of the search.
@@ -163,7 +175,8 @@ end
 --           at `before` or earlier and at `after` or later. With the order `closed` both are times of the end, and only runs that
 --           are over are returned. Each has its place in the order, `listed_at` (µs); with `behind_at` and `behind_id`, returns
 --           those after such a place, and the id of its run, whether or not the run still exists. With `run_key`, returns the runs
---           with this key, with `queued` those that wait in the queue of their key, with `only` the ones with these ids.
+--           with this key, with `queued` those that wait in the queue of their key, with `only` the ones with these ids, with
+--           `run_id_begins` those whose id, as programs know it, begins with a text.
 --           Each of the `terms` must be the value of a tag of the run, or have all its words, comma-separated, among the words
 --           of the run's failure; the sets of the tags that `tag_names` names are searched for a value. `cut` means that a set of a
 --           word that was searched keeps only the newest runs. Checks a bounded number of runs and may return
@@ -182,6 +195,7 @@ end
 -- @arg      children           bool optional
 -- @arg      namespace          text optional
 -- @arg      text               text optional
+-- @arg      run_id_begins      text optional
 -- @arg      run_key            text optional
 -- @arg      queued             bool optional
 -- @arg      behind_at          int optional
@@ -196,11 +210,11 @@ function F.ffx_list_runs(K, A)
   if err then return err end
   local c = call.open(K.partition)
   local rank = begin(c, q)
-  local filtered = q.states or q.closed or q.tags[1] or q.terms[1] or q.text or q.run_key or q.queued or not q.children or is_set(q.namespace)
-  local batch = filtered and math.max(q.limit, MAX.batch) or q.limit
-  local runs, looked_at = {}, 0
+  local filtered = q.states or q.closed or q.tags[1] or q.terms[1] or q.text or q.begins or q.run_key or q.queued or not q.children or is_set(q.namespace)
+  local batch = q.by_id and MAX.named_batch or filtered and math.max(q.limit, MAX.batch) or q.limit
+  local runs, looked_at, read = {}, 0, 0
   while true do
-    local page = page_of(q, rank, batch)
+    local page, last = page_of(q, rank, batch)
     for i = 1, #page do
       local flow_id, at = page[i][1], page[i][2]
       if is_past(q, at) then return reply.ok(runs, '0', '0', '', q.is_cut or '0') end
@@ -208,7 +222,8 @@ function F.ffx_list_runs(K, A)
       looked_at = looked_at + 1
       if #runs == q.limit or looked_at == MAX.checked then return reply.ok(runs, '1', number.digits(at), flow_id, q.is_cut or '0') end
     end
-    if #page < batch then return reply.ok(runs, '0', '0', '', q.is_cut or '0') end
-    rank = rank + batch
+    if not last or is_past(q, last[2]) then return reply.ok(runs, '0', '0', '', q.is_cut or '0') end
+    rank, read = rank + batch, read + batch
+    if read >= MAX.read then return reply.ok(runs, '1', number.digits(last[2]), last[1], q.is_cut or '0') end
   end
 end

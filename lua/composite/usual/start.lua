@@ -7,8 +7,7 @@ local MAX_RUNS = 64
 local COUNT_AT, REQUEST, CLASS_AT, DEADLINE_AT, ORIGIN_AT, TAGS_AT = 6, 11, 12, 13, 14, 15
 local PER_RUN, PER_TAG, PER_OWN_TAG = 5, 2, 3
 
--- Size of a packed id (bytes).
-local ID_BYTES = 14
+local ID_BYTES = run_data.PACKED_ID
 
 -- Returns the number of elements of a group, whose count is at a position, and the position after it; nil and the error reply when
 -- they do not fit the arguments.
@@ -40,7 +39,7 @@ end
 local function read_runs(s, args, at, count)
   for i = 1, count do
     local root, id, record_text = args[at + 1], args[at + 2], args[at + 3]
-    if string.byte(root, -22) ~= 56 or string.sub(root, -4) ~= '0001' or #id ~= ID_BYTES then
+    if string.byte(root, -22) ~= 56 or string.sub(root, -4) ~= '0001' or #id < ID_BYTES then
       return reply.err('invalid_input', 'a run must be named by its first node and its packed id, got: ' .. root)
     end
     local err = run_data.check(record_text)
@@ -164,7 +163,8 @@ end
 -- @function ffx_start
 -- @summary  Creates runs of one class in the usual case, as ffx_submit does, and leases the worker of the call up to `count`
 --           executions that come next. On a server that has all partitions, the runs may be of any of them. A run is named by the
---           execution of its first node, and by its id in bytes, without the last four digits. `outcomes` is empty when all runs
+--           execution of its first node, and by its id in bytes, without the last four digits, followed by the first 40 bytes of
+--           the id that programs know it by. `outcomes` is empty when all runs
 --           were created; otherwise it has a digit for each: 1 if the run was created, and 0 if ffx_submit has to decide on it,
 --           because the run exists, the partition does not have its graph, or the graph has joins, waitpoints, roots that begin
 --           later, or more than 32 nodes.

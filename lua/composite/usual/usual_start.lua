@@ -4,6 +4,7 @@
 local FIRST, FORM, IDENTITY, BEGUN, HEAD_BYTES = run_head.FIRST, run_head.FORM, run_head.IDENTITY, run_head.BEGUN, run_head.BYTES
 local PLAIN, FAIR, SPECIAL, INPUT = run_head.PLAIN, run_head.FAIR, run_head.SPECIAL, run_head.INPUT
 local MAX_BYTES, COUNTED_ACTIVE, ROW_BYTES = run_data.MAX_BYTES, row.COUNTED_ACTIVE, node_row.BYTES
+local NAME_AT, NAME_TO = run_data.PACKED_ID + 1, run_data.PACKED_ID + run_data.MAX_NAME
 
 -- Creates the data of a call that starts `count` runs of a class. Lists have an element for each run.
 function usual_start.new(class, origin, count)
@@ -166,8 +167,8 @@ local function prepare(s, here, group)
   end
   if s.deadline_at or s.tags or s.own_tags then write_further(s, c, group) end
   local roots, nodes, rows, deadline = known.roots, g.head.nodes, graph_store.initial_rows(g), s.deadline_at or 0
-  local all_key, own_key, entries = key.ffx_all_runs(c), known.own_key, call.short_list()
-  local before = run_entries.next_time(c, all_key, own_key) - 1
+  local all_key, own_key, named, entries = key.ffx_all_runs(c), known.own_key, call.short_list(), call.short_list()
+  local before, pack_entry = run_entries.next_time(c, all_key, own_key) - 1, run_entries.pack
   if not s.shared then
     s.shared = nodes == 1 and class or run_rows.shared(c, class, g, deadline)
     s.first_bytes = struct.pack(FIRST, FORM, s.origin, 0, 0, 0, 1, 1, 0, nodes)
@@ -181,7 +182,8 @@ local function prepare(s, here, group)
     if has_input then flags = flags + INPUT end
     if fair_key ~= '' then flags = flags + FAIR else fair_key = nil end
     local identity, packed = struct.pack(IDENTITY, listed, c.now, deadline, class.id), s.packed[i]
-    entries[n] = run_entries.pack(listed, packed)
+    local entry = pack_entry(listed, packed)
+    entries[n], named[n] = entry, entry .. string.sub(packed, NAME_AT, NAME_TO)
     if nodes == 1 then
       local data, own_rows, events = data_of_one(s, i, input, has_input), rows, 1
       local leased = s.may_lease and not fair_key and usual_lease.may_begin(s.x)
@@ -198,7 +200,7 @@ local function prepare(s, here, group)
         record_text, input, has_input)
     end
   end
-  redis.call('RPUSH', all_key, unpack(entries, 1, count))
+  redis.call('RPUSH', all_key, unpack(named, 1, count))
   redis.call('RPUSH', own_key, unpack(entries, 1, count))
   run_entries.note_lead(c, run_entries.ALL, before + count)
   if nodes > 1 then lane_counts.created(c, { listed = before + count }, g, count) end

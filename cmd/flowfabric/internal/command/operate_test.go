@@ -113,7 +113,15 @@ func TestOperatorRepairsFailedRun(t *testing.T) {
 		require.NoError(t, worker.Stop())
 		works = true
 		b.Worker(t, []activity.Handler{act})
-		x.ok("run", "rerun", "import", "monday")
+		begun, err := run.Describe(ctx)
+		require.NoError(t, err)
+		tomorrow := x
+		tomorrow.now = func() time.Time { return begun.CreatedAt.Add(24 * time.Hour) }
+		for _, words := range []string{"failed yesterday 7", "failed yesterday run:mon", "mond"} {
+			require.Equal(t, "import/monday\n", tomorrow.ok("run", "list", "--search", words, "-o", "name"), words)
+		}
+		require.Empty(t, x.lines("run", "list", "--search", "failed 7 yesterday"))
+		x.ok("run", "rerun", "import/monday")
 		require.Equal(t, "succeeded\n", x.ok("run", "wait", "import", "monday"))
 		require.Equal(t, "\"ok\"\n", x.ok("run", "result", "import", "monday"))
 		require.Contains(t, x.ok("run", "show", "import", "monday"), "run again 1 time,")

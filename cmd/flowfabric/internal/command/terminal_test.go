@@ -36,6 +36,7 @@ type terminal struct {
 
 	local    string // the address of the local server
 	patience time.Duration
+	now      func() time.Time
 }
 
 // unused is an address at which no server listens.
@@ -90,7 +91,7 @@ func (x terminal) runWith(stdin string, args ...string) (code int, stdout, stder
 	var out, errs bytes.Buffer
 	a := shell.App{
 		Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errs, Env: x.environment, Open: x.open, Local: cmp.Or(x.local, unused),
-		Patience: x.patience,
+		Patience: x.patience, Now: x.now,
 	}
 	code = Run(enginetest.Context(x.t), a, args)
 	return code, out.String(), errs.String()
