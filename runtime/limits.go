@@ -12,8 +12,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/limits"
 )
 
-// Limits returns the state of the limits of the client's namespace, sorted by name and key: those that were used or set,
-// and those without keys that published flows declare.
+// Limits returns the state of the limits of the client's namespace, sorted by name and key: those that were used or
+// set, and those without keys that published flows declare.
 func (c *Client) Limits(ctx context.Context) ([]fabrictype.Limit, error) {
 	if err := c.ready(ctx); err != nil {
 		return nil, err

@@ -25,8 +25,8 @@ const (
 	reportEvery      = 2 * dispatch.PresenceEvery
 	drainReportEvery = dispatch.PresenceEvery
 	reportTTL        = 2*reportEvery + 5*time.Second
-	// useEvery is the time after which a worker reports that the number of its used slots has changed. Each of its peers
-	// adds usePerPeer, so that all busy workers together report about 100 times a second.
+	// useEvery is the time after which a worker reports that the number of its used slots has changed. Each of its
+	// peers adds usePerPeer, so that all busy workers together report about 100 times a second.
 	useEvery   = time.Second
 	usePerPeer = 10 * time.Millisecond
 	// quietTTL is how long the report of a worker counts that reports only once, on a virtual clock.

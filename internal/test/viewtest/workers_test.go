@@ -162,18 +162,18 @@ func TestWorkersReportTheirUse(t *testing.T) {
 		var runs []*runtime.Run[string]
 		for used := range 3 {
 			runs = append(runs, fixture.StartOf(t, b, f))
-			time.Sleep(2 * time.Second)
+			time.Sleep(2 * time.Second) //nolint:forbidigo // by the virtual clock
 			require.Equal(t, used+1, listed().Used)
 		}
 		last := listed().ReportedAt
-		time.Sleep(20 * time.Second)
+		time.Sleep(20 * time.Second) //nolint:forbidigo // by the virtual clock
 		require.Equal(t, last, listed().ReportedAt)
 		close(c.Gate)
 		for _, run := range runs {
 			_, err := run.Result(ctx)
 			require.NoError(t, err)
 		}
-		time.Sleep(2 * time.Second)
+		time.Sleep(2 * time.Second) //nolint:forbidigo // by the virtual clock
 		require.Zero(t, listed().Used)
 	})
 }
