@@ -164,15 +164,20 @@ func main() {
 		panic(err)
 	}
 	defer local.Close()
+	tokens, known := make(chan string), make(map[string]bool)
+	go notify(ctx, local.Client(), func(w runtime.Waitpoint) error {
+		if text := w.Token.Reveal(); !known[text] {
+			known[text] = true
+			tokens <- text
+		}
+		return nil
+	})
 	for id, choices := range [][2]string{{"approve", "approve"}, {"reject", "reject"}, {"approve", "reject"}} {
 		run, err := runtime.Start(ctx, local.Client(), def, Change{ID: fmt.Sprint(id)})
 		if err != nil {
 			panic(err)
 		}
-		var token string
-		if err := invite(ctx, run, func(_, text string) error { token = text; return nil }); err != nil {
-			panic(err)
-		}
+		token := <-tokens
 		for i, choice := range choices {
 			fmt.Println(decide(ctx, local.Client(), token, []string{"ann", "bob"}[i], choice, "because"))
 		}
