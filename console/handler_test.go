@@ -84,7 +84,7 @@ func TestAssetsAreNotSentAgain(t *testing.T) {
 	require.Equal(t, http.StatusNotModified, again.StatusCode)
 }
 
-// A browser that asks for a page that there is not gets the console, which says so; programs get plain status 404.
+// A browser that requests an unknown page gets the console, which shows that; programs get plain status 404.
 func TestUnknownPath(t *testing.T) {
 	t.Parallel()
 	h := console.Handler(console.Config{})

@@ -17,8 +17,7 @@ const (
 )
 
 // Meaning returns "yes" for a word of agreement, such as the name of a signal, "no" for one of refusal, and "" for any
-// other word. Case, and all characters
-// other than letters, do not matter.
+// other word. Case, and all characters other than letters, do not matter.
 func Meaning(word string) string {
 	letters := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' {

@@ -170,6 +170,7 @@ func retry(n enginerpc.DescribedNode, spec *flowgraph.Node) fabrictype.Explanati
 	return e
 }
 
+// forLane begins the sentence of a node that waits for a worker; Busy adds to it.
 const forLane = "waiting for a worker on lane "
 
 func forWorker(n enginerpc.DescribedNode, spec *flowgraph.Node) fabrictype.Explanation {

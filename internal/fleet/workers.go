@@ -56,8 +56,8 @@ func liveRecords(
 	}
 }
 
-// Some returns live workers in one call, in no order, and whether these are all.
-func Some(ctx context.Context, store engine.Library) (list []fabrictype.Worker, all bool, err error) {
+// FirstPage returns the live workers that one call lists, in no order, and whether these are all.
+func FirstPage(ctx context.Context, store engine.Library) (list []fabrictype.Worker, all bool, err error) {
 	reply, err := store.ListWorkers(ctx, enginerpc.ListWorkersCall{Partition: engine.Directory()})
 	if err != nil {
 		return nil, false, err

@@ -260,7 +260,7 @@ func explainBusy(
 	if len(waiting) == 0 {
 		return nil
 	}
-	workers, all, err := fleet.Some(ctx, store)
+	workers, all, err := fleet.FirstPage(ctx, store)
 	if err != nil || !all {
 		return err
 	}

@@ -11,8 +11,8 @@ const (
 	plain                           = "\x1b[0m"
 )
 
-// colorOf returns the colour of a state of a run, a node, an attempt, a job, a worker or a finding; empty for a text
-// that is none.
+// colorOf returns the colour of a state of a run, a node, an attempt, a job, a worker or a finding; empty for any
+// other text.
 func colorOf(text string) string {
 	state, _, _ := strings.Cut(text, ",")
 	switch state {

@@ -115,7 +115,7 @@ func (l *Loop) renew(ctx context.Context, bin string, old *program) *program {
 	return p
 }
 
-// program is a running program; nil is none.
+// program is a running program.
 type program struct {
 	cancel context.CancelFunc
 	ended  chan error

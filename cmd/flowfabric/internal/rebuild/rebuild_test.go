@@ -128,7 +128,7 @@ func TestProgramsThatMisbehave(t *testing.T) {
 	r.until("does not build, the program is stopped")
 }
 
-// A package that is not there, or has no program, is an error at once.
+// A missing package, and a package without a main function, are errors at once.
 func TestNoProgram(t *testing.T) {
 	t.Setenv("GOWORK", "off")
 	dir := t.TempDir()

@@ -24,7 +24,7 @@ type Screen struct {
 	lines int
 }
 
-// New returns a screen, whose lines mark may give a colour; nil where the output is not a terminal.
+// New returns a screen on a terminal, or nil for any other output. mark returns a line with its colours.
 func New(to io.Writer, mark func(line string) string) *Screen {
 	file, ok := to.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
