@@ -152,7 +152,7 @@ func Do[R any, C Call[R]](ctx context.Context, conn *Conn, c C) (R, error) {
 	}
 	if conn.contractOnly {
 		if err := conn.enterLaneOf(ctx, c); err != nil {
-			return zero, fmt.Errorf("%s: not sent: %w", info.name, err)
+			return zero, fmt.Errorf("the engine was not called: %w", err)
 		}
 	}
 	before, err := conn.historyBefore(ctx, info, w)

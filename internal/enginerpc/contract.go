@@ -36,7 +36,7 @@ func (conn *Conn) connected() error {
 // permit returns an error for a function that the connection may not call.
 func (conn *Conn) permit(function string) error {
 	if err := conn.OutdatedErr(); err != nil {
-		return fmt.Errorf("%s: not sent: %w", function, err)
+		return fmt.Errorf("the engine was not called: %w", err)
 	}
 	if conn.contractOnly && strings.HasPrefix(function, compositePrefix) {
 		return fmt.Errorf("%s: %w %s, which this connection is bound to", function, enginecore.ErrContractOnly,
