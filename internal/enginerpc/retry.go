@@ -40,8 +40,8 @@ const (
 
 // send runs one call until it is answered, may not be repeated, or time is up.
 func (conn *Conn) send(ctx context.Context, info callInfo, w *wire) (message, error) {
-	if ctx.Err() != nil {
-		return message{}, fmt.Errorf("the engine was not called: %w", causeOf(ctx))
+	if caller := callerOf(ctx); caller.Err() != nil {
+		return message{}, fmt.Errorf("the engine was not called: %w", causeOf(caller))
 	}
 	return conn.sendAfter(ctx, info, w, nil)
 }
@@ -94,8 +94,8 @@ func (conn *Conn) repeat(
 		if verdict != tryAgain || time.Now().Add(pause).After(deadline) {
 			return message{}, named(info.name, fault)
 		}
-		if !sleep(ctx, pause/2+rand.N(pause/2+1)) {
-			return message{}, named(info.name, withBefore(endedContext(ctx), fault))
+		if !pauseFor(ctx, pause/2+rand.N(pause/2+1)) {
+			return message{}, named(info.name, withBefore(endedContext(callerOf(ctx)), fault))
 		}
 		before = fault
 		limit := maxPause

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -83,3 +84,79 @@ type contextCause struct {
 }
 
 func (e *contextCause) Unwrap() []error { return []error{e.error, e.ended} }
+
+// answerPatience is how long a call that leases executions waits for its reply after its caller has left.
+const answerPatience = 5 * time.Second
+
+// UntilAnswered makes a call that may lease executions to this process. If ctx ends while the server has the call,
+// UntilAnswered returns the cause, and the call still waits for its reply: an execution whose lease nothing in the
+// process knows would wait until the lease is compared or expires. The call is not sent again once ctx has ended.
+func UntilAnswered[R any](ctx context.Context, send func(context.Context) (R, error)) (R, error) {
+	if ctx.Done() == nil {
+		return send(ctx)
+	}
+	type answer struct {
+		reply R
+		err   error
+	}
+	answers := make(chan answer, 1)
+	longer, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
+	sending := &outlasting{Context: longer, caller: ctx}
+	go func() {
+		defer giveUp(nil)
+		reply, err := send(sending)
+		answers <- answer{reply, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.reply, a.err
+	case <-ctx.Done():
+		if sending.stop() {
+			a := <-answers
+			return a.reply, a.err
+		}
+		cause := context.Cause(ctx)
+		time.AfterFunc(answerPatience, func() { giveUp(cause) })
+		var none R
+		return none, cause
+	}
+}
+
+// outlasting is the context of a call that may wait for its reply longer than its caller.
+type outlasting struct {
+	context.Context
+	caller  context.Context //nolint:containedctx // this is a context
+	pausing atomic.Bool     // the server does not have the call, which will be sent again
+}
+
+// outlastingKey is the key of an outlasting among the values of contexts that derive from it.
+type outlastingKey struct{}
+
+// Value implements context.Context.
+func (o *outlasting) Value(key any) any {
+	if key == (outlastingKey{}) {
+		return o
+	}
+	return o.Context.Value(key)
+}
+
+// stop keeps a call that pauses from being sent again, and reports whether it pauses.
+func (o *outlasting) stop() bool { return o.pausing.CompareAndSwap(true, false) }
+
+// callerOf returns the context of the caller of a call: no call is sent once it has ended.
+func callerOf(ctx context.Context) context.Context {
+	if o, ok := ctx.Value(outlastingKey{}).(*outlasting); ok {
+		return o.caller
+	}
+	return ctx
+}
+
+// pauseFor pauses before a call is sent again, and reports whether its caller still waits for it.
+func pauseFor(ctx context.Context, d time.Duration) bool {
+	o, ok := ctx.Value(outlastingKey{}).(*outlasting)
+	if !ok {
+		return sleep(ctx, d)
+	}
+	o.pausing.Store(true)
+	return sleep(o.caller, d) && o.stop()
+}

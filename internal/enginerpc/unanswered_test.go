@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -168,4 +170,88 @@ func TestUnanswered_NamesLastError(t *testing.T) {
 		require.ErrorIs(t, err, errLeft, name)
 		require.NotErrorIs(t, err, x.not, name)
 	}
+}
+
+// A call that leases executions continues when its caller leaves, so that the process learns of the leases.
+func TestUntilAnswered(t *testing.T) {
+	t.Parallel()
+	left := errors.New("the caller has left")
+	t.Run("the reply comes later", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			took := make(chan error, 1)
+			time.AfterFunc(time.Second, func() { cancel(left) })
+			_, err := UntilAnswered(ctx, func(ctx context.Context) (int, error) {
+				time.Sleep(answerPatience) //nolint:forbidigo // by the virtual clock
+				took <- ctx.Err()
+				return 7, nil
+			})
+			require.ErrorIs(t, err, left)
+			require.Empty(t, took, "the caller does not wait")
+			require.NoError(t, <-took, "the call continues")
+		})
+	})
+	t.Run("no reply comes", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			cancel(left)
+			begun, ended := time.Now(), make(chan time.Duration, 1)
+			_, err := UntilAnswered(ctx, func(ctx context.Context) (int, error) {
+				<-ctx.Done()
+				ended <- time.Since(begun)
+				return 0, context.Cause(ctx)
+			})
+			require.ErrorIs(t, err, left)
+			require.Equal(t, answerPatience, <-ended)
+		})
+	})
+	refused := errors.New("refused")
+	repeat := func(ctx context.Context, send func() error) error {
+		_, err := UntilAnswered(ctx, func(ctx context.Context) (message, error) {
+			conn := &Conn{retryFor: time.Minute}
+			return conn.repeat(ctx, callInfo{name: "f", repeatable: true}, func() (message, error) {
+				return message{}, send()
+			}, nil)
+		})
+		return err
+	}
+	t.Run("the caller leaves before the call is sent again", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, left)
+			defer cancel()
+			var sent atomic.Int64
+			err := repeat(ctx, func() error {
+				sent.Add(1)
+				return refused
+			})
+			require.ErrorIs(t, err, left)
+			require.ErrorIs(t, err, refused, "the outcome is known")
+			before := sent.Load()
+			time.Sleep(2 * answerPatience) //nolint:forbidigo // by the virtual clock
+			require.Equal(t, before, sent.Load(), "the call is not sent again")
+		})
+	})
+	t.Run("the caller leaves while the server has the call", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, left)
+			defer cancel()
+			var sent atomic.Int64
+			err := repeat(ctx, func() error {
+				sent.Add(1)
+				time.Sleep(2 * time.Second) //nolint:forbidigo // by the virtual clock
+				return refused
+			})
+			require.ErrorIs(t, err, left)
+			require.NotErrorIs(t, err, refused)
+			time.Sleep(2 * answerPatience) //nolint:forbidigo // by the virtual clock
+			require.EqualValues(t, 1, sent.Load(), "the call is not sent again")
+		})
+	})
+	t.Run("the caller waits", func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		reply, err := UntilAnswered(ctx, func(context.Context) (int, error) { return 7, nil })
+		require.NoError(t, err)
+		require.Equal(t, 7, reply)
+	})
 }

@@ -200,7 +200,7 @@ func (s *starter) sendUsual(ctx context.Context, key StartKey, plans []*RunPlan)
 		return s.store.Start(ctx, call)
 	}
 	call.ClaimRequest = offer.Claim
-	return untilAnswered(ctx, func(ctx context.Context) (enginerpc.StartReply, error) {
+	return enginerpc.UntilAnswered(ctx, func(ctx context.Context) (enginerpc.StartReply, error) {
 		sentAt := time.Now()
 		reply, err := s.store.Start(ctx, call)
 		offer.Take(engine.Leased{
@@ -290,7 +290,7 @@ func (s *starter) submitAll(ctx context.Context, key StartKey, plans []*RunPlan)
 		return results(plans, reply, err)
 	}
 	call.ClaimRequest = offer.Claim
-	reply, err := untilAnswered(ctx, func(ctx context.Context) (enginerpc.SubmitReply, error) {
+	reply, err := enginerpc.UntilAnswered(ctx, func(ctx context.Context) (enginerpc.SubmitReply, error) {
 		sentAt := time.Now()
 		reply, err := s.Send(ctx, key, call)
 		offer.Take(engine.Leased{
@@ -299,38 +299,6 @@ func (s *starter) submitAll(ctx context.Context, key StartKey, plans []*RunPlan)
 		return reply, err
 	})
 	return results(plans, reply, err)
-}
-
-// answerPatience is how long a call that leases executions waits for its reply after its caller has left.
-const answerPatience = 5 * time.Second
-
-// untilAnswered makes a call that may lease executions to this process. If ctx ends first, it returns the cause, and
-// the call still waits for its reply: an execution whose lease nothing in the process knows would wait until the lease
-// is compared or expires.
-func untilAnswered[R any](ctx context.Context, send func(context.Context) (R, error)) (R, error) {
-	if ctx.Done() == nil {
-		return send(ctx)
-	}
-	type answer struct {
-		reply R
-		err   error
-	}
-	answers := make(chan answer, 1)
-	sending, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
-	go func() {
-		defer giveUp(nil)
-		reply, err := send(sending)
-		answers <- answer{reply, err}
-	}()
-	select {
-	case a := <-answers:
-		return a.reply, a.err
-	case <-ctx.Done():
-		cause := context.Cause(ctx)
-		time.AfterFunc(answerPatience, func() { giveUp(cause) })
-		var none R
-		return none, cause
-	}
 }
 
 // results returns the outcomes of the starts that a call contained.
