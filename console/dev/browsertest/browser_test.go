@@ -160,8 +160,20 @@ func (w *window) gone(selector string) {
 	w.do(chromedp.WaitNotPresent(chromedp.CSS(selector)))
 }
 
+// click clicks with the mouse once the element rests: a page that receives its data moves its elements.
 func (w *window) click(selector string) {
 	w.t.Helper()
+	w.see(selector)
+	evaluate[bool](w, fmt.Sprintf(`new Promise((done) => {
+		let last = "", frames = 0;
+		const next = () => {
+			const r = document.querySelector(%q)?.getBoundingClientRect(), at = JSON.stringify(r);
+			frames = r && at === last ? frames + 1 : 0;
+			last = at;
+			frames < 12 ? requestAnimationFrame(next) : done(true);
+		};
+		next();
+	})`, selector))
 	w.do(chromedp.Click(chromedp.CSS(selector)))
 }
 

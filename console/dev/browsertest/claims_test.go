@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -53,10 +54,10 @@ func (d *desk) handlers(t *testing.T) []activity.Handler {
 	none := activity.Retry(activity.RetryPolicy{Attempts: 1})
 	list := activity.New("claims.pages", func(_ context.Context, c claim) ([]int, error) { return numbers(c.Pages), nil })
 	scan := activity.New("claims.scan", func(_ context.Context, page int) (int, error) { return page, nil })
-	tries := map[string]int{}
+	var tried sync.Map // claims
 	extract := activity.New("claims.extract", func(ctx context.Context, c claim) (claim, error) {
 		activity.Logger(ctx).Info("reading the pages", "claim", c.Claim)
-		if tries[c.Claim]++; tries[c.Claim] < 2 {
+		if _, again := tried.LoadOrStore(c.Claim, true); !again {
 			return c, errors.New("the scanner timed out after 2 s")
 		}
 		if err := activity.ReportUsage(ctx, "tokens", 4000+int64(len(c.Claim))*100); err != nil {

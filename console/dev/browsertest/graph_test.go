@@ -121,10 +121,9 @@ func TestTimelineOfTrimmedLog(t *testing.T) {
 // In contract mode, the timeline and the critical path are there at once, too.
 func TestTimelineInContractMode(t *testing.T) {
 	b := enginetest.NewContract(t, testserver.Embedded)
-	failed := false
+	var failed atomic.Bool
 	read := activity.New("contract.read", func(_ context.Context, n int) (int, error) {
-		if !failed {
-			failed = true
+		if !failed.Swap(true) {
 			return 0, errors.New("no connection")
 		}
 		return n, nil

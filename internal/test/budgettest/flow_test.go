@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -109,9 +110,9 @@ func TestBreachesAreReported(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		attempts := 0
+		var attempts atomic.Int64
 		a := activity.New("report", func(ctx context.Context, in string) (string, error) {
-			attempts++
+			attempts.Add(1)
 			for _, n := range []int64{60, 25, 30, 30} {
 				if err := activity.ReportUsage(ctx, "tokens", n); err != nil {
 					return "", err
@@ -131,7 +132,7 @@ func TestBreachesAreReported(t *testing.T) {
 		require.ErrorAs(t, err, &failed)
 		require.Equal(t, activityspec.CategoryBudget, failed.Category)
 		require.Contains(t, failed.Reason, `budget "llm": 30 tokens asked, 85 of 100 spent and 0 reserved`)
-		require.Equal(t, 1, attempts)
+		require.EqualValues(t, 1, attempts.Load())
 		var kinds []fabrictype.EventKind
 		for event, err := range run.Watch(ctx, "") {
 			require.NoError(t, err)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -133,9 +134,9 @@ func TestDescribeAttempts(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		var tries int // of one function at a time
+		var tries atomic.Int64
 		a := activity.New("flaky", func(ctx context.Context, n int) (int, error) {
-			if tries++; tries < 3 {
+			if tries.Add(1) < 3 {
 				return 0, errors.New("no route")
 			}
 			return n, activity.Progress(ctx, 75, "nearly")
