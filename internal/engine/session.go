@@ -57,6 +57,7 @@ type Session struct {
 	Secrets   *keyring
 	search    searchSecret
 	Keep      flowgraph.Keep
+	Graphs    flowgraph.Graphs // of runs that were read
 	Logger    *slog.Logger
 	Logged    *observe.RepeatLimiter // wrapped by Logger
 	Telemetry *observe.Telemetry

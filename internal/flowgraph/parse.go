@@ -2,6 +2,7 @@ package flowgraph
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
@@ -36,6 +38,77 @@ func ParseGraph(data []byte) (*Graph, error) {
 		return nil, err
 	}
 	return g, nil
+}
+
+// Parsed is a graph that Graphs has parsed, with the places of its nodes by their names, from 0 on. Readers share it, so
+// it must not be changed.
+type Parsed struct {
+	Graph  *Graph
+	Places map[string]int
+}
+
+// Node returns the node with a name; nil if there is none, and without a graph.
+func (p *Parsed) Node(name string) *Node {
+	if place, known := p.Places[name]; known {
+		return &p.Graph.Nodes[place]
+	}
+	return nil
+}
+
+// Graphs keeps the graphs that were parsed last, so that those who read runs of the same graph parse it once. The zero
+// value is empty. It is safe for concurrent use.
+type Graphs struct {
+	mu    sync.Mutex
+	last  []keptGraph // the one that was asked for last comes last
+	bytes int         // of all of them, as they are stored
+}
+
+type keptGraph struct {
+	sum   [sha256.Size]byte
+	bytes int
+	parse func() (*Parsed, error)
+}
+
+// Bounds of Graphs. One graph is kept however large it is.
+const (
+	keptGraphs     = 64
+	keptGraphBytes = 8 << 20
+)
+
+// Parse parses a graph as ParseGraph does, unless it is there.
+func (s *Graphs) Parse(data []byte) (*Parsed, error) {
+	return s.kept(data).parse()
+}
+
+// kept returns the graph of the data, as the last one of those that are kept.
+func (s *Graphs) kept(data []byte) keptGraph {
+	g := keptGraph{sum: sha256.Sum256(data), bytes: len(data)}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at := slices.IndexFunc(s.last, func(k keptGraph) bool { return k.sum == g.sum }); at >= 0 {
+		g = s.last[at]
+		s.last = append(slices.Delete(s.last, at, at+1), g)
+		return g
+	}
+	g.parse = sync.OnceValues(func() (*Parsed, error) { return parseGraph(data) })
+	s.last, s.bytes = append(s.last, g), s.bytes+g.bytes
+	for len(s.last) > keptGraphs || s.bytes > keptGraphBytes && len(s.last) > 1 {
+		s.bytes -= s.last[0].bytes
+		s.last = slices.Delete(s.last, 0, 1)
+	}
+	return g
+}
+
+func parseGraph(data []byte) (*Parsed, error) {
+	graph, err := ParseGraph(data)
+	if err != nil {
+		return nil, err
+	}
+	p := &Parsed{graph, make(map[string]int, len(graph.Nodes))}
+	for i := range graph.Nodes {
+		p.Places[graph.Nodes[i].Name] = i
+	}
+	return p, nil
 }
 
 // UnmarshalJSON implements json.Unmarshaler by ParseGraph.

@@ -2,6 +2,9 @@ package flowgraph_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -73,4 +76,64 @@ func TestStructureHash(t *testing.T) {
 		change(g)
 		require.NotEqual(t, want, g.StructureHash(), name)
 	}
+}
+
+// Those who ask for the same graph share it, until others that were asked for later take its room.
+func TestGraphs(t *testing.T) {
+	t.Parallel()
+	stored := func(name string, size int) []byte {
+		a := activity.New("a", func(_ context.Context, s string) (string, error) { return s, nil })
+		f := flow.New[string, string](name)
+		flow.Return(f, flow.Node(f, "second", a, flow.Node(f, "first", a, flow.Const(strings.Repeat("x", size)))))
+		def, err := f.Build()
+		require.NoError(t, err)
+		data, err := flowgraph.Of(def.Internal()).MarshalJSON()
+		require.NoError(t, err)
+		return data
+	}
+	var graphs flowgraph.Graphs
+	parse := func(data []byte) *flowgraph.Parsed {
+		parsed, err := graphs.Parse(data)
+		require.NoError(t, err)
+		return parsed
+	}
+	data := stored("kept", 1)
+	var all sync.WaitGroup
+	found := make([]*flowgraph.Parsed, 8)
+	for i := range found {
+		all.Go(func() { found[i], _ = graphs.Parse(data) })
+	}
+	all.Wait()
+	one := found[0]
+	for _, other := range found {
+		require.Same(t, one, other)
+	}
+	want, err := flowgraph.ParseGraph(data)
+	require.NoError(t, err)
+	require.Equal(t, want, one.Graph)
+	require.Equal(t, map[string]int{"first": 0, "second": 1}, one.Places)
+	require.Same(t, &one.Graph.Nodes[1], one.Node("second"))
+	require.Nil(t, one.Node("third"))
+	require.Nil(t, new(flowgraph.Parsed).Node("first"))
+
+	_, err = graphs.Parse([]byte("{}"))
+	require.ErrorIs(t, err, flowgraph.ErrVersion)
+	_, again := graphs.Parse([]byte("{}"))
+	require.Equal(t, err, again)
+
+	for i := range 100 {
+		other := stored(fmt.Sprintf("small-%d", i), 1)
+		require.Same(t, parse(other), parse(other))
+		require.Same(t, one, parse(data), "it was asked for before each other one")
+	}
+	for i := range 100 {
+		parse(stored(fmt.Sprintf("small-%d", i), 1))
+	}
+	last := parse(data)
+	require.NotSame(t, one, last, "there is room for fewer than 100")
+	const large = 1 << 20
+	for i := range 10 {
+		parse(stored(fmt.Sprintf("large-%d", i), large-2))
+	}
+	require.NotSame(t, last, parse(data), "there is room for less than 10 MiB")
 }

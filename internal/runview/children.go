@@ -25,10 +25,7 @@ func (r *Reader) nameChildren(ctx context.Context, d *Description) error {
 		switch n.Activity {
 		case submit.MapKind, submit.SubKind:
 			n.Activity = ""
-			if d.Graph == nil {
-				break
-			}
-			if spec := d.Graph.Node(n.Name); spec != nil {
+			if spec := d.Node(n.Name); spec != nil {
 				n.Activity = spec.Activity
 			}
 		}

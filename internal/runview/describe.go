@@ -31,11 +31,10 @@ type Reader struct {
 type Description struct {
 	fabrictype.RunDetail
 
-	// Graph is the flow that the run executes; nil when the run has none. specs are its nodes by name.
-	Graph   *flowgraph.Graph
-	specs   map[string]*flowgraph.Node
-	places  map[string]int // of the nodes in the graph, from 0 on
-	budgets string         // as they are stored
+	// Parsed has the flow that the run executes; no graph when the run has none. Other readers use it, too.
+	flowgraph.Parsed
+
+	budgets string // as they are stored
 	// expiresAt is the deadline in effect: DeadlineAt, or FinallyDeadlineAt.
 	expiresAt time.Time
 	// waitsFor is the run that one in a queue waits for.
@@ -94,7 +93,7 @@ func (r *Reader) readDescription(
 	} else if q.Paged {
 		call.Limit = 1 // the first call returns the definition alone
 	}
-	nodes := make(map[enginecore.ExecutionID]fabrictype.Node)
+	places := make(map[enginecore.ExecutionID]int) // in d.Nodes
 	for {
 		reply, err := r.Session.Backend.DescribeFlow(ctx, call)
 		if err != nil {
@@ -102,14 +101,20 @@ func (r *Reader) readDescription(
 		}
 		if d == nil {
 			now = reply.Now
-			if d, err = describeFlow(r.Run.FlowID, reply); err != nil {
+			if d, err = describeFlow(r.Run.FlowID, reply, &r.Session.Graphs); err != nil {
 				return nil, now, err
 			}
 		}
 		ofPage := !q.Paged || call.Cursor == q.Cursor || !r.Session.IsWhole()
 		if ofPage {
 			for _, n := range reply.Nodes {
-				nodes[n.ExecutionID] = describeNode(n, d.specs[n.Node], reply.Now)
+				node := describeNode(n, d.Node(n.Node), reply.Now)
+				if at, again := places[n.ExecutionID]; again {
+					d.Nodes[at] = node
+				} else {
+					places[n.ExecutionID] = len(d.Nodes)
+					d.Nodes = append(d.Nodes, node)
+				}
 				if n.Limits != "" {
 					d.limits[n.Node] = n.Limits
 				}
@@ -129,7 +134,7 @@ func (r *Reader) readDescription(
 			break
 		}
 	}
-	d.order(nodes)
+	d.order()
 	if err := r.explainUpstreams(ctx, d); err != nil {
 		return nil, now, err
 	}
@@ -152,7 +157,9 @@ func (r *Reader) complete(ctx context.Context, d *Description, now time.Time) er
 	return r.explain(ctx, d, now)
 }
 
-func describeFlow(id enginecore.FlowID, r enginerpc.DescribeFlowReply) (*Description, error) {
+func describeFlow(
+	id enginecore.FlowID, r enginerpc.DescribeFlowReply, graphs *flowgraph.Graphs,
+) (*Description, error) {
 	d := &Description{limits: make(map[string]string), kept: make(map[string][]enginecore.FlowID)}
 	d.RunDetail = fabrictype.RunDetail{
 		Nodes: []fabrictype.Node{}, Flow: r.FlowName, Run: r.RunID, FlowID: string(id),
@@ -190,31 +197,41 @@ func describeFlow(id enginecore.FlowID, r enginerpc.DescribeFlowReply) (*Descrip
 	if len(r.Definition) == 0 {
 		return d, nil
 	}
-	graph, err := flowgraph.ParseGraph(r.Definition)
+	parsed, err := graphs.Parse(r.Definition)
 	if err != nil {
 		return nil, err
 	}
-	d.Graph, d.specs = graph, make(map[string]*flowgraph.Node, len(graph.Nodes))
-	d.places = make(map[string]int, len(graph.Nodes))
-	for i := range graph.Nodes {
-		d.specs[graph.Nodes[i].Name], d.places[graph.Nodes[i].Name] = &graph.Nodes[i], i
-	}
+	d.Parsed = *parsed
 	return d, nil
 }
 
 // order puts the nodes into the order of their declaration; nodes that the graph does not name come last, by age.
-func (d *Description) order(nodes map[enginecore.ExecutionID]fabrictype.Node) {
-	rank := make(map[string]int, len(d.places))
-	for name, place := range d.places {
-		rank[name] = place - len(d.places)
+func (d *Description) order() {
+	rank := func(n *fabrictype.Node) int {
+		if place, known := d.Places[n.Name]; known {
+			return place
+		}
+		return len(d.Places)
 	}
-	for _, n := range nodes {
-		d.Nodes = append(d.Nodes, n)
+	inOrder := func(a, b *fabrictype.Node) int {
+		if by := cmp.Compare(rank(a), rank(b)); by != 0 {
+			return by
+		}
+		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.Name, b.Name))
 	}
-	slices.SortFunc(d.Nodes, func(a, b fabrictype.Node) int {
-		return cmp.Or(cmp.Compare(rank[a.Name], rank[b.Name]), a.CreatedAt.Compare(b.CreatedAt),
-			cmp.Compare(a.Name, b.Name))
-	})
+	nodes := make([]*fabrictype.Node, len(d.Nodes))
+	for i := range d.Nodes {
+		nodes[i] = &d.Nodes[i]
+	}
+	if slices.IsSortedFunc(nodes, inOrder) {
+		return
+	}
+	slices.SortFunc(nodes, inOrder)
+	sorted := make([]fabrictype.Node, len(nodes))
+	for i, n := range nodes {
+		sorted[i] = *n
+	}
+	d.Nodes = sorted
 }
 
 func describeNode(n enginerpc.DescribedNode, spec *flowgraph.Node, now time.Time) fabrictype.Node {
@@ -238,7 +255,7 @@ func describeNode(n enginerpc.DescribedNode, spec *flowgraph.Node, now time.Time
 		Overdue:        fabrictype.Duration{Duration: explain.LateBy(explain.KeeperDue(n), now)},
 	}
 	if spec != nil {
-		description.Capabilities = spec.Capabilities
+		description.Capabilities = slices.Clone(spec.Capabilities)
 	}
 	description.LiveValues = liveValuesOf(n.Live)
 	return description

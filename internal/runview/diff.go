@@ -122,7 +122,7 @@ func diffOf(a, b *comparedRun) *fabrictype.RunDiff {
 	}
 	for i := range a.Nodes {
 		name := a.Nodes[i].Name
-		n := diffNode(name, &a.Nodes[i], others[name], a.specs[name], b.specs[name])
+		n := diffNode(name, &a.Nodes[i], others[name], a.Node(name), b.Node(name))
 		if n.A != nil && n.B != nil && a.results[name].differs(b.results[name]) {
 			n.Differs = append(n.Differs, "result")
 		}
@@ -131,7 +131,7 @@ func diffOf(a, b *comparedRun) *fabrictype.RunDiff {
 	}
 	for i := range b.Nodes {
 		if name := b.Nodes[i].Name; others[name] != nil {
-			d.Nodes = append(d.Nodes, diffNode(name, nil, &b.Nodes[i], nil, b.specs[name]))
+			d.Nodes = append(d.Nodes, diffNode(name, nil, &b.Nodes[i], nil, b.Node(name)))
 		}
 	}
 	if a.Graph != nil && b.Graph != nil {

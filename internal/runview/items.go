@@ -50,7 +50,7 @@ func (r *Reader) childOf(ctx context.Context, node string) (*fabrictype.ChildRun
 		if n.Name != node {
 			continue
 		}
-		spec := d.Graph.Node(node)
+		spec := d.Node(node)
 		switch {
 		case spec == nil || spec.Map == nil:
 			return nil, fmt.Errorf("%w: the node is not a map", engine.ErrNoItems)

@@ -31,7 +31,7 @@ func (r *Reader) describeOne(ctx context.Context, node string, q Request) (*fabr
 	if err != nil {
 		return nil, engine.RunFault(err)
 	}
-	place, known := d.places[node]
+	place, known := d.Places[node]
 	if !known {
 		return nil, nil
 	}

@@ -26,7 +26,7 @@ func (r *Reader) Turns(ctx context.Context, node string) ([]fabrictype.ChildRun,
 		if n.Name != node {
 			continue
 		}
-		if spec := d.specs[node]; spec == nil || spec.Loop == nil {
+		if spec := d.Node(node); spec == nil || spec.Loop == nil {
 			return nil, engine.ErrNoTurns
 		}
 		return r.describeTurns(ctx, n, d.kept[node])

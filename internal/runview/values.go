@@ -78,7 +78,7 @@ func (r *Reader) nodeID(d *Description, name string) enginecore.ExecutionID {
 	if !r.Session.IsWhole() {
 		return keyspace.ExecutionIDFor(r.Run.Partition, r.Run.FlowID, name)
 	}
-	return keyspace.NodeExecutionID(r.Run.Partition, r.Run.FlowID, d.places[name]+1)
+	return keyspace.NodeExecutionID(r.Run.Partition, r.Run.FlowID, d.Places[name]+1)
 }
 
 // addValues adds the values of the run and of the nodes that d describes, q.ValueBytes of each. It returns how many of
@@ -104,7 +104,7 @@ func (r *Reader) addValues(ctx context.Context, d *Description, q Request) (fit 
 	bytes := dataSize(d.Input) + dataSize(d.Result)
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
-		spec := d.specs[n.Name]
+		spec := d.Node(n.Name)
 		if spec == nil {
 			continue
 		}
@@ -156,7 +156,7 @@ func cutTo(limit int, v *fabrictype.Value) *fabrictype.Value {
 
 // known returns the names that the graph of the run has.
 func (d *Description) known(names []string) []string {
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, known := d.places[name]; return !known })
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, known := d.Places[name]; return !known })
 }
 
 // takeValues takes the values of another description of the same run, of the nodes that d has.
@@ -178,7 +178,7 @@ func (d *Description) valuesNeeded() []string {
 	var names []string
 	seen := make(map[string]bool)
 	add := func(name string) {
-		if _, known := d.places[name]; known && !seen[name] {
+		if _, known := d.Places[name]; known && !seen[name] {
 			seen[name] = true
 			names = append(names, name)
 		}
@@ -186,7 +186,7 @@ func (d *Description) valuesNeeded() []string {
 	add(d.Graph.Return)
 	for _, n := range d.Nodes {
 		add(n.Name)
-		if spec := d.specs[n.Name]; spec != nil {
+		if spec := d.Node(n.Name); spec != nil {
 			for _, name := range spec.Input.InputNodes() {
 				add(name)
 			}

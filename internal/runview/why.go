@@ -48,7 +48,7 @@ func (r *Reader) explainUpstreams(ctx context.Context, d *Description) error {
 	}
 	var elsewhere []string
 	for _, n := range d.Nodes {
-		spec := d.specs[n.Name]
+		spec := d.Node(n.Name)
 		if spec == nil || n.Waiting.Reason != waitreason.Upstreams {
 			continue
 		}
@@ -70,7 +70,7 @@ func (r *Reader) explainUpstreams(ctx context.Context, d *Description) error {
 	ended := func(node string) bool { return states[node].Ended() }
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
-		if spec := d.specs[n.Name]; spec != nil && n.Waiting.Reason == waitreason.Upstreams {
+		if spec := d.Node(n.Name); spec != nil && n.Waiting.Reason == waitreason.Upstreams {
 			n.Waiting = explain.Upstreams(n.Waiting, spec, succeeded, ended)
 		}
 	}
@@ -284,7 +284,7 @@ func explainBusy(
 
 // isMap reports whether a node is a map, whose activity runs in its child run.
 func (d *Description) isMap(node string) bool {
-	spec := d.specs[node]
+	spec := d.Node(node)
 	return spec != nil && spec.Map != nil
 }
 
