@@ -29,7 +29,7 @@ export function CanvasGraph(p: Props) {
   const ref = useRef<HTMLCanvasElement>(null);
   const [size, setSize] = useState({ w: 0, h: 0 });
   const [theme, setTheme] = useState(0);
-  const grid = useMemo(() => gridOf(p.drawing), [p.drawing.nodes]);
+  const grid = useMemo(() => gridOf(p.drawing), [p.drawing.nodes, p.drawing.edges]);
   useEffect(() => {
     const box = ref.current!.parentElement!;
     const watch = new ResizeObserver(() => setSize({ w: box.clientWidth, h: box.clientHeight }));
@@ -39,11 +39,11 @@ export function CanvasGraph(p: Props) {
     dark.addEventListener("change", again);
     return () => (watch.disconnect(), dark.removeEventListener("change", again));
   }, []);
-  const drawn = useMemo(() => p.drawing.nodes.map((_, i) => p.drawn(i)), [p.layout, p.drawn]);
+  const drawn = useMemo(() => lazily(p.drawn), [p.layout, p.drawn]);
   const palette = useMemo(() => (ref.current ? colours(ref.current.parentElement!) : undefined), [theme, size.w > 0]);
   useLayoutEffect(() => {
     if (ref.current && size.w && palette) draw(ref.current, size, p, drawn, grid, palette);
-  });
+  }, [size, p.view, p.only, p.selected, p.critical, drawn, grid, palette]);
   const click = (e: MouseEvent) => {
     const x = (e.offsetX - p.view.x) / p.view.k;
     const y = (e.offsetY - p.view.y) / p.view.k;
@@ -59,6 +59,12 @@ export function CanvasGraph(p: Props) {
   );
 }
 
+// lazily keeps what was drawn of nodes: most nodes of a large graph are outside of the view.
+function lazily(drawn: (i: number) => Drawn): (i: number) => Drawn {
+  const known: Drawn[] = [];
+  return (i) => (known[i] ??= drawn(i));
+}
+
 const cellSize = 512;
 
 // gridOf finds nodes and edges by their places.
@@ -71,7 +77,19 @@ function gridOf(layout: Drawing) {
     if (list) list.push(i);
     else nodes.set(k, [i]);
   });
+  const boxes = new Float64Array(layout.edges.length * 4); // around each edge: left, top, right, bottom
+  layout.edges.forEach((e, i) => {
+    const box = [Infinity, Infinity, -Infinity, -Infinity];
+    e.points?.forEach((v, k) => {
+      box[k % 2] = Math.min(box[k % 2]!, v);
+      box[2 + (k % 2)] = Math.max(box[2 + (k % 2)]!, v);
+    });
+    boxes.set(box, i * 4);
+  });
   return {
+    // crosses reports whether an edge may be in a part of the drawing.
+    crosses: (i: number, x1: number, y1: number, x2: number, y2: number) =>
+      boxes[i * 4]! <= x2 && boxes[i * 4 + 1]! <= y2 && boxes[i * 4 + 2]! >= x1 && boxes[i * 4 + 3]! >= y1,
     near(x1: number, y1: number, x2: number, y2: number): number[] {
       const out: number[] = [];
       for (let x = Math.floor(x1 / cellSize) - 1; x <= Math.floor(x2 / cellSize) + 1; x++) {
@@ -86,7 +104,7 @@ function gridOf(layout: Drawing) {
 }
 
 function draw(
-  canvas: HTMLCanvasElement, size: { w: number; h: number }, p: Props, drawn: readonly Drawn[],
+  canvas: HTMLCanvasElement, size: { w: number; h: number }, p: Props, drawn: (i: number) => Drawn,
   grid: ReturnType<typeof gridOf>, c: Colours,
 ) {
   const ratio = devicePixelRatio;
@@ -100,7 +118,7 @@ function draw(
   g.clearRect(0, 0, size.w, size.h);
   g.setTransform(ratio * k, 0, 0, ratio * k, x * ratio, y * ratio);
   const left = -x / k, top = -y / k, right = left + size.w / k, bottom = top + size.h / k;
-  edges(g, p, c, left, top, right, bottom);
+  edges(g, p, c, (i) => grid.crosses(i, left, top, right, bottom));
   const wide = (right - left) * (bottom - top) > p.drawing.nodes.length * cellSize * cellSize;
   const shown = wide || k < 0.35 ? p.drawing.nodes.map((_, i) => i) : grid.near(left, top, right, bottom);
   const groups = new Map<string, number[]>();
@@ -108,7 +126,7 @@ function draw(
   for (const i of shown) {
     const n = p.drawing.nodes[i]!;
     if (n.x > right || n.x + nodeWidth < left || n.y > bottom || n.y + nodeHeight < top) continue;
-    const d = drawn[i]!;
+    const d = drawn(i);
     if (p.only === "critical" && !p.critical?.nodes.has(i)) continue;
     if (p.only === "open" && !["run", "person", "held", "lost"].includes(d.state.hue)) continue;
     if (k >= 0.35) details.push([i, d]);
@@ -130,24 +148,25 @@ function draw(
 }
 
 // edges draws the lines in view. From afar only the critical path is drawn.
-function edges(g: CanvasRenderingContext2D, p: Props, c: Colours, left: number, top: number, right: number, bottom: number) {
-  const far = p.view.k < 0.35;
-  for (const critical of [false, true]) {
-    if (far && !critical && p.drawing.edges.length > 1500) continue;
-    g.strokeStyle = critical ? c.ink : c["line-2"];
-    g.lineWidth = critical ? 2.25 : 1.25;
+function edges(g: CanvasRenderingContext2D, p: Props, c: Colours, inView: (i: number) => boolean) {
+  const critical = p.critical?.edges ?? new Set<number>();
+  const line = (i: number) => {
+    const q = p.drawing.edges[i]!.points ?? [];
+    g.moveTo(q[0]!, q[1]!);
+    for (let n = 2; n < q.length; n += 2) g.lineTo(q[n]!, q[n + 1]!);
+  };
+  if (p.view.k >= 0.35 || p.drawing.edges.length <= 1500) {
+    g.strokeStyle = c["line-2"];
+    g.lineWidth = 1.25;
     g.beginPath();
-    p.drawing.edges.forEach((e, i) => {
-      if (!!p.critical?.edges.has(i) !== critical) return;
-      const q = e.points ?? [];
-      if (Math.max(q[0]!, q[q.length - 2]!) < left || Math.min(q[0]!, q[q.length - 2]!) > right) return;
-      const y1 = q[1]!, y2 = q[q.length - 1]!;
-      if ((y1 < top && y2 < top) || (y1 > bottom && y2 > bottom)) return;
-      g.moveTo(q[0]!, q[1]!);
-      for (let n = 2; n < q.length; n += 2) g.lineTo(q[n]!, q[n + 1]!);
-    });
+    for (let i = 0; i < p.drawing.edges.length; i++) if (inView(i) && !critical.has(i)) line(i);
     g.stroke();
   }
+  g.strokeStyle = c.ink;
+  g.lineWidth = 2.25;
+  g.beginPath();
+  for (const i of critical) if (inView(i)) line(i);
+  g.stroke();
 }
 
 function box(g: CanvasRenderingContext2D, p: Props, c: Colours, i: number, d: Drawn, k: number) {

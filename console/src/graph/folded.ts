@@ -1,6 +1,6 @@
 // A large graph is drawn folded: nodes that are alike are one.
 import type { Layout, PlacedNode } from "../api/types";
-import { plural } from "../lib/text";
+import { exact, plural } from "../lib/text";
 import type { Hue, State } from "../ui/state";
 import type { Drawn, Drawing, GraphProps } from "./drawn";
 
@@ -38,7 +38,7 @@ export function counts(states: readonly State[], most = 2): string {
   for (const s of states) by.set(s.word, (by.get(s.word) ?? 0) + 1);
   const list = [...by].sort((a, b) => b[1] - a[1]);
   if (list.length === 1) return `all ${list[0]![0].toLowerCase()}`;
-  const text = list.slice(0, most).map(([word, n]) => `${n.toLocaleString("en-US")} ${word.toLowerCase()}`);
+  const text = list.slice(0, most).map(([word, n]) => `${exact(n)} ${word.toLowerCase()}`);
   return [...text, ...(list.length > most ? [`${list.length - most} more`] : [])].join(", ");
 }
 

@@ -1,4 +1,4 @@
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Icon } from "../ui/icon";
 import { CanvasGraph } from "./canvas";
 import type { GraphProps } from "./drawn";
@@ -13,7 +13,7 @@ const svgMost = 300;
 // Graph draws a graph that can be moved and enlarged. It is laid out once; only states change.
 export function Graph(given: GraphProps) {
   const { ofRun } = given;
-  const props = folded(given);
+  const props = useMemo(() => folded(given), [given]);
   const { drawing, focus } = props;
   const box = useRef<HTMLDivElement>(null);
   const [view, setView] = useState<View>({ x: 0, y: 0, k: 1 });

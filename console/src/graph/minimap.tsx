@@ -1,4 +1,4 @@
-import { useLayoutEffect, useRef } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { colours } from "./canvas";
 import type { Drawing, Drawn } from "./drawn";
 import { nodeHeight, nodeWidth, type View } from "./geometry";
@@ -15,7 +15,8 @@ export function MiniMap({ layout, drawn, view, box, onMove }: Props) {
   const ref = useRef<HTMLCanvasElement>(null);
   const k = Math.min(most.w / layout.width, most.h / layout.height);
   const w = Math.max(24, layout.width * k), h = Math.max(16, layout.height * k);
-  useLayoutEffect(() => {
+  // It is drawn a frame after the graph.
+  useEffect(() => {
     const canvas = ref.current!;
     const ratio = devicePixelRatio;
     canvas.width = w * ratio;
@@ -23,9 +24,11 @@ export function MiniMap({ layout, drawn, view, box, onMove }: Props) {
     const g = canvas.getContext("2d")!;
     g.scale(ratio * k, ratio * k);
     const colour = colours(canvas.parentElement!);
+    let last = "";
     layout.nodes.forEach((n, i) => {
       const state = drawn(i).state;
-      g.fillStyle = state.key === "none" ? colour["control-line"] : colour[state.hue];
+      const fill = state.key === "none" ? colour["control-line"] : colour[state.hue];
+      if (fill !== last) g.fillStyle = last = fill;
       // A node is at least a pixel.
       g.fillRect(n.x, n.y, Math.max(nodeWidth, 1 / k), Math.max(nodeHeight, 1 / k));
     });

@@ -1,7 +1,7 @@
 import { memo } from "./memo";
 import { useRef } from "preact/hooks";
 import type { PlacedEdge, PlacedNode } from "../api/types";
-import { middle } from "../lib/text";
+import { exact, middle } from "../lib/text";
 import { shapes } from "../ui/icon";
 import { nodeHeight, nodeWidth, rounded, type View } from "./geometry";
 import type { Drawing, Drawn, GraphProps } from "./drawn";
@@ -107,7 +107,7 @@ const NodeBox = memo(({ node, drawn, selected, marked, dim, tab, after, onSelect
       {status && <text aria-hidden="true" class="status" x="33" y="36">{middle(drawn.status || state.word.toLowerCase(), 17)}</text>}
       {drawn.attempts > 1 && <text class="times" x={nodeWidth - 8} y="20" text-anchor="end">{drawn.attempts}×</text>}
       </g>
-      {drawn.count && <text class="times strong" x={nodeWidth + 4} y="-9" text-anchor="end">×{drawn.count.toLocaleString("en-US")}</text>}
+      {drawn.count && <text class="times strong" x={nodeWidth + 4} y="-9" text-anchor="end">×{exact(drawn.count)}</text>}
       {node.join && <text class="times" x="0" y="-4">{node.join}</text>}
     </g>
   );

@@ -23,11 +23,12 @@ function parts(at: Date, zone: Zone): Parts {
       };
 }
 
+const withZone = new Intl.DateTimeFormat("en-GB", { timeZoneName: "short" });
+
 // zoneName returns the short name that a zone has at a time, such as CET.
 export function zoneName(zone: Zone, at = new Date()): string {
   if (zone === "utc") return "UTC";
-  const parts = new Intl.DateTimeFormat("en-GB", { timeZoneName: "short" }).formatToParts(at);
-  return parts.find((p) => p.type === "timeZoneName")?.value ?? "local";
+  return withZone.formatToParts(at).find((p) => p.type === "timeZoneName")?.value ?? "local";
 }
 
 // fromField returns the time that a field of type datetime-local has in a zone.

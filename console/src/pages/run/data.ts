@@ -43,6 +43,9 @@ export function wrapAt(beside: number): number {
 // one, so a stream without any is one that something on its way holds back.
 const patience = 5_000;
 
+// later passes data on in another task, so that a frame can be drawn between parsing and rendering them.
+const later = <T,>(data: T) => new Promise<T>((done) => setTimeout(done, 0, data));
+
 export function useRun(flow: string, id: string, all: boolean, beside: number): RunData {
   const path = runPath(flow, id);
   const [wrap] = useState(() => wrapAt(beside));
@@ -52,7 +55,7 @@ export function useRun(flow: string, id: string, all: boolean, beside: number): 
   const large = (placed.data?.nodes.length ?? 0) > fullMost;
   // The graph of a large run is drawn before the states of its nodes are there.
   const states_ = useLoad<Layout | null>(
-    (s) => large ? get([...path, "layout"], { ...how, states: true }, s) : Promise.resolve(null), [flow, id, large, all]);
+    (s) => large ? get([...path, "layout"], { ...how, states: true }, s).then(later) : Promise.resolve(null), [flow, id, large, all]);
   const layout = useMemo<Loaded<Layout>>(() => ({
     ...placed, reload: states_.reload,
     data: placed.data && { ...placed.data, ...(states_.data?.states && { states: states_.data.states }) },

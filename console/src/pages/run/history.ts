@@ -115,6 +115,7 @@ export function ofRecord(r: Recorded, ready: number): NodeHistory {
   const add = (phase: Phase, from: number, to: number, attempt = r.attempts, note = "") => {
     if (from && (!to || to >= from)) h.segments.push({ phase, from, to, attempt, note });
   };
+  if (!r.started && !r.ended && r.tries.length === 0 && !waits[r.reason ?? ""]) return h; // it has not begun, as most have not
   const tries = r.tries.filter((a) => a.begun);
   tries.forEach((a, i) => {
     const from = time(a.begun), to = time(a.ended), next = tries[i + 1];
@@ -159,13 +160,13 @@ export function better(record: NodeHistory | undefined, events: NodeHistory | un
 // readyTimes returns when the last upstream of each node ended: the begin of the run for a node without any, 0 for one
 // that still waits.
 export function readyTimes(edges: readonly PlacedEdge[], begin: number, endOf: (i: number) => number): (i: number) => number {
-  const ready = new Map<number, number>();
+  const ready: number[] = [];
   for (const e of edges) {
     const ended = endOf(e.from);
-    const old = ready.get(e.to) ?? begin;
-    ready.set(e.to, ended && old ? Math.max(old, ended) : 0);
+    const old = ready[e.to] ?? begin;
+    ready[e.to] = ended && old ? Math.max(old, ended) : 0;
   }
-  return (i) => ready.get(i) ?? begin;
+  return (i) => ready[i] ?? begin;
 }
 
 // lead adds the time between the end of the upstreams of a node and its first attempt.
@@ -191,10 +192,10 @@ interface Times { ended: number; started: number; skipped: boolean }
 // criticalPath walks back from the last node by the upstream that kept it waiting longest.
 export function criticalPath(edges: readonly PlacedEdge[], times: readonly Times[]): Path {
   const path: Path = { nodes: new Set(), edges: new Set() };
-  const into = new Map<number, number[]>();
+  const into: number[][] = [];
   const out = new Set<number>();
   edges.forEach((e, i) => {
-    into.set(e.to, [...(into.get(e.to) ?? []), i]);
+    (into[e.to] ??= []).push(i);
     if (!times[e.to]!.skipped) out.add(e.from);
   });
   const weight = (i: number) => {
@@ -210,7 +211,7 @@ export function criticalPath(edges: readonly PlacedEdge[], times: readonly Times
   while (at >= 0 && !path.nodes.has(at)) {
     path.nodes.add(at);
     let best = -1;
-    for (const e of into.get(at) ?? []) {
+    for (const e of into[at] ?? []) {
       const w = weight(edges[e]!.from);
       if (w >= 0 && (best < 0 || w > weight(edges[best]!.from))) best = e;
     }
@@ -223,9 +224,9 @@ export function criticalPath(edges: readonly PlacedEdge[], times: readonly Times
 
 // downstream returns the nodes that a rerun from a node runs again: it and all behind it.
 export function downstream(edges: readonly PlacedEdge[], from: number): Set<number> {
-  const next = new Map<number, number[]>();
-  for (const e of edges) next.set(e.from, [...(next.get(e.from) ?? []), e.to]);
+  const next: number[][] = [];
+  for (const e of edges) (next[e.from] ??= []).push(e.to);
   const found = new Set([from]);
-  for (const at of found) for (const to of next.get(at) ?? []) found.add(to);
+  for (const at of found) for (const to of next[at] ?? []) found.add(to);
   return found;
 }

@@ -98,9 +98,10 @@ function rows(data: RunData, view: View, now: number): Row[] {
   const groups = layout.folds?.map((f) => ({ name: f.node, members: f.members! })) ?? layout.nodes.map((n, i) => ({ name: n.node, members: [i] }));
   for (const { name, members } of groups) {
     const i = members[0]!;
+    const parts = members.map(of);
+    if (parts.every((p) => p.length === 0)) continue;
     const states = members.map((m) => view.state(m));
-    const segments = members.length === 1 ? of(i) : spread(members.map(of), counts(states, 6), now);
-    if (segments.length === 0) continue;
+    const segments = parts.length === 1 ? parts[0]! : spread(parts, counts(states, 6), now);
     out.push({
       i, node: layout.nodes[i]!.node, name: members.length > 1 ? `${name} ×${members.length}` : name, segments, count: members.length,
       state: together(states), critical: members.some((m) => view.critical.nodes.has(m)),

@@ -19,8 +19,9 @@ export function useView(data: RunData, at: string | null): View {
   const records = useMemo(() => recordsOf(data), [data.run.data, layout]);
   const history = useMemo(() => {
     const events = replay(data.events, moment);
-    const all: View["history"] = new Map();
-    for (const name of new Set([...records.keys(), ...events.keys()])) {
+    // Now, only the nodes with events are compared with their records.
+    const all: View["history"] = new Map(at ? [] : records);
+    for (const name of at ? new Set([...records.keys(), ...events.keys()]) : events.keys()) {
       const h = better(records.get(name), events.get(name), moment);
       if (h) all.set(name, h);
     }
