@@ -308,9 +308,10 @@ type ReleaseReply struct {
 	Status Status
 }
 
-// Release runs ffx3_release. Returns an execution unfinished. It is eligible again at once, or after
-// `delay`. The attempt does not count, and the execution keeps the rest of its timeout. In a flow that
-// is over, it is cancelled.
+// Release runs ffx3_release. Returns an execution unfinished. It is eligible again at once, or, if the
+// worker could not decode its input, after `delay`: its blocking reason is `waiting_for_decoder` until
+// then. The attempt does not count, and the execution keeps the rest of its timeout. In a flow that is
+// over, it is cancelled.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotActive,

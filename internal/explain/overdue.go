@@ -29,7 +29,8 @@ func KeeperDue(n enginerpc.DescribedNode) time.Time {
 		// A keeper has offered it; now it is the workers' turn.
 	case n.LifecyclePhase == "active":
 		return n.LeaseExpiresAt
-	case n.BlockingReason == "waiting_for_retry_backoff", n.BlockingReason == "waiting_for_delay":
+	case n.BlockingReason == "waiting_for_retry_backoff", n.BlockingReason == "waiting_for_delay",
+		n.BlockingReason == "waiting_for_decoder":
 		return n.DelayUntil
 	}
 	return time.Time{}

@@ -98,14 +98,13 @@ func ofReason(n enginerpc.DescribedNode, spec *flowgraph.Node) fabrictype.Explan
 	switch n.BlockingReason {
 	case "waiting_for_retry_backoff":
 		return retry(n, spec)
-	case "waiting_for_delay", "waiting_for_resume_delay":
-		if n.BlockingDetail != "" && !strings.HasPrefix(n.BlockingDetail, "delayed until ") {
-			return fabrictype.Explanation{
-				Reason: waitreason.Undecodable, Until: n.DelayUntil, Detail: n.BlockingDetail,
-				Sentence: n.BlockingDetail + "; tried again at " + Time(n.DelayUntil),
-				Remedy:   "deploy one build of the activity, or fork the run with an input or result that fits",
-			}
+	case "waiting_for_decoder":
+		return fabrictype.Explanation{
+			Reason: waitreason.Undecodable, Until: n.DelayUntil, Detail: n.BlockingDetail,
+			Sentence: n.BlockingDetail + "; tried again at " + Time(n.DelayUntil),
+			Remedy:   "deploy one build of the activity, or fork the run with an input or result that fits",
 		}
+	case "waiting_for_delay", "waiting_for_resume_delay":
 		return fabrictype.Explanation{
 			Reason: waitreason.Delay, Until: n.DelayUntil, Sentence: "delayed until " + Time(n.DelayUntil),
 		}

@@ -37,6 +37,12 @@ func TestReasonsOfRecords(t *testing.T) {
 		{"pause of an activity", enginerpc.DescribedNode{
 			BlockingReason: "paused_by_operator", BlockingDetail: `activity "add" is paused: broken`,
 		}, waitreason.ActivityPaused, `activity "add" is paused: broken`},
+		{"input that no worker decodes, by its mark", enginerpc.DescribedNode{
+			BlockingReason: "waiting_for_decoder", BlockingDetail: "delayed until noon", DelayUntil: now,
+		}, waitreason.Undecodable, "delayed until noon; tried again at " + explain.Time(now)},
+		{"delay with any text", enginerpc.DescribedNode{
+			BlockingReason: "waiting_for_delay", BlockingDetail: "worker w cannot decode the input", DelayUntil: now,
+		}, waitreason.Delay, "delayed until " + explain.Time(now)},
 		{"budget without words", enginerpc.DescribedNode{BlockingReason: "waiting_for_budget"}, waitreason.Budget,
 			"its budget is exhausted"},
 		{"limit without words", enginerpc.DescribedNode{BlockingReason: "waiting_for_quota"}, waitreason.Limit,

@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "435-fb341fe20fd66567"
+const build = "436-f7f10f6131b82e71"

@@ -222,6 +222,7 @@ var NodeRowWhy = []string{
 	"paused_by_policy",
 	"waiting_for_locality_match",
 	"paused_by_flow_cancel",
+	"waiting_for_decoder",
 }
 
 // NodeRowOutcome are the values of this column, from number 1 on.

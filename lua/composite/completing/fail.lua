@@ -114,10 +114,10 @@ function F.ffx_fail(K, A)
   return reply.ok('terminal_failed', '', c.more and '1' or '0')
 end
 
--- Returns an execution that is eligible again at a time.
+-- Returns an execution that is eligible again at a time, perhaps for another worker that can decode its input.
 local function release_later(c, A, core_key, core, f, at)
   suspend_lease.interrupt(c, A.execution_id, core_key, core, f, {
-    eligibility = 'not_eligible_until_time', reason = 'waiting_for_delay', detail = A.reason or '', public = 'delayed',
+    eligibility = 'not_eligible_until_time', reason = 'waiting_for_decoder', detail = A.reason or '', public = 'delayed',
     suspension = 'released', released = 'by_worker', from_start = true, values = { 'delay_until', number.text(at) },
   })
   redis.call('ZADD', key.lane_delayed(c, record.lane(core)), at, A.execution_id)
@@ -127,8 +127,9 @@ local function release_later(c, A, core_key, core, f, at)
 end
 
 -- @function ffx_release
--- @summary  Returns an execution unfinished. It is eligible again at once, or after `delay`. The attempt does not count, and the
---           execution keeps the rest of its timeout. In a flow that is over, it is cancelled.
+-- @summary  Returns an execution unfinished. It is eligible again at once, or, if the worker could not decode its input, after
+--           `delay`: its blocking reason is `waiting_for_decoder` until then. The attempt does not count, and the execution keeps
+--           the rest of its timeout. In a flow that is over, it is cancelled.
 -- @flags    derives repeatable fence
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id

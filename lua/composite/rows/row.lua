@@ -65,6 +65,7 @@
 --                     waiting_for_children waiting_for_budget waiting_for_quota waiting_for_capable_worker
 --                     waiting_for_signal waiting_for_approval waiting_for_callback waiting_for_tool_result
 --                     paused_by_operator paused_by_policy waiting_for_locality_match paused_by_flow_cancel
+--                     waiting_for_decoder
 -- @column   outcome   state     `terminal_outcome`
 -- @values   outcome   none success failed cancelled expired skipped
 -- @column   attempt   state     `attempt_state`
