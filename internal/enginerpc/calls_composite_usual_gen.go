@@ -60,10 +60,11 @@ type StartReply struct {
 // Start runs ffx3_start. Creates runs of one class in the usual case, as ffx_submit does, and leases
 // the worker of the call up to `count` executions that come next. On a server that has all partitions,
 // the runs may be of any of them. A run is named by the execution of its first node, and by its id in
-// bytes, without the last four digits, followed by the first 40 bytes of the id that programs know it
-// by. `outcomes` is empty when all runs were created; otherwise it has a digit for each: 1 if the run
-// was created, and 0 if ffx_submit has to decide on it, because the run exists, the partition does not
-// have its graph, or the graph has joins, waitpoints, roots that begin later, or more than 32 nodes.
+// bytes, without the last four digits, followed by the id that programs know it by: a byte 0 and the
+// 16 bytes of a UUID in lower case, else the first 40 bytes. `outcomes` is empty when all runs were
+// created; otherwise it has a digit for each: 1 if the run was created, and 0 if ffx_submit has to
+// decide on it, because the run exists, the partition does not have its graph, or the graph has joins,
+// waitpoints, roots that begin later, or more than 32 nodes.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: errorcode.InvalidInput, errorcode.ValueMissing, enginecore.ErrInvalidCapabilities.

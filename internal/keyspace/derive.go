@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"strconv"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -107,6 +108,20 @@ func AppendPackedFlowID(to []byte, flow enginecore.FlowID) []byte {
 		return to
 	}
 	return append(to, id[:packedFlowID]...)
+}
+
+// listedName is how many bytes of the id of a run the list of all runs has.
+const listedName = 40
+
+// AppendListedName appends the part of the id of a run that the list of all runs has: the first bytes, or all of a UUID
+// in lower case, as a byte 0 and its bytes.
+func AppendListedName(to []byte, runID string) []byte {
+	if len(runID) == uuidLength && !strings.ContainsAny(runID, "ABCDEF") {
+		if id, err := uuid.Parse(runID); err == nil {
+			return append(append(to, 0), id[:]...)
+		}
+	}
+	return append(to, runID[:min(len(runID), listedName)]...)
 }
 
 // PackRunOf returns the id of the run of a node in the same form; nil for an execution outside of runs.

@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "436-f7f10f6131b82e71"
+const build = "437-60e179d86fdaf8f0"

@@ -213,9 +213,6 @@ func (s *starter) sendUsual(ctx context.Context, key StartKey, plans []*RunPlan)
 // usualSize is how many bytes the ids and the record of a run take that has no memo and no parent.
 const usualSize = 200
 
-// listedName is how many bytes of the id of a run the list of all runs has.
-const listedName = 40
-
 // UsualCall returns the call that starts several runs of the usual case with a key in common.
 func UsualCall(key StartKey, plans []*RunPlan) enginerpc.StartCall {
 	call := enginerpc.StartCall{
@@ -231,7 +228,7 @@ func UsualCall(key StartKey, plans []*RunPlan) enginerpc.StartCall {
 		made = keyspace.AppendNodeExecutionID(made, plan.Partition, plan.FlowID, 1)
 		id := len(made)
 		made = keyspace.AppendPackedFlowID(made, plan.FlowID)
-		made = append(made, plan.Run[:min(len(plan.Run), listedName)]...)
+		made = keyspace.AppendListedName(made, plan.Run)
 		record := len(made)
 		made = plan.appendRecord(made)
 		call.Runs[i] = enginerpc.StartRun{

@@ -103,7 +103,7 @@ graph.on_closing = run_list.close
 function graph.on_reopened(c, flow_id, flow_key, flow)
   child_run.reopened(c, flow_id, flow_key)
   run_recount.reopened(c, flow_id, flow.outcome)
-  run_list.reopen(c, flow_id)
+  run_list.reopen(c, flow_id, flow.outcome)
   run_holes.settle(c)
   run_key.reopened(c, flow_id, flow_key)
 end

@@ -124,6 +124,8 @@ func TestEveryRuleFires(t *testing.T) {
 		{invariant.RuleFlow, "RPUSH $runs: x", "not an entry"},
 		{invariant.RuleFlow, "HEAD open listed 7", "listed before, at 7"},
 		{invariant.RuleFlow, "ZADD $prefix:ffx:{fp:0}:tagged_runs:a.b:c 7 $flowid:", "does not belong there"},
+		{invariant.RuleFlow, "ZADD $prefix:ffx:{fp:0}:tagged_runs:outcome:failed 7 $flowid:", "does not belong there"},
+		{invariant.RuleFlow, "HEAD done outcome 3", "is not in the set of runs"},
 		{invariant.RuleFlow, "SADD $pending: $id:c", "owed their end"},
 		{invariant.RuleFlow, "FIELD open owed_from 1", "owed their end"},
 		{invariant.RuleFlow, "ZADD $cancelbacklog: 1 $flowid:", "owed their end"},

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
 )
 
@@ -13,8 +15,14 @@ type listedRun struct {
 	id string
 }
 
-// listedName is how many bytes of the id of a run its entry in the list of all runs has.
-const listedName = 40
+// listedName is how an entry of the list of all runs has the id of a run: its first 40 bytes, or a byte 0 and the bytes
+// of a UUID in lower case.
+func listedName(runID string) string {
+	if id, err := uuid.Parse(runID); err == nil && id.String() == runID {
+		return "\x00" + string(id[:])
+	}
+	return runID[:min(len(runID), 40)]
+}
 
 // runList returns the entries of a list of runs, each with the beginning of the id that programs know the run by, and
 // checks that its times grow.
@@ -36,19 +44,23 @@ func (c *checker) runList(key string, entries []string) map[listedRun]string {
 	return list
 }
 
-// tagSets are the keys of the sets by tag, and by word of the failure, that a run must be in.
-func (p *partition) tagSets(f *flowRecord) map[string]bool {
-	want := make(map[string]bool)
+// tagSets are the keys of the sets by tag, by word of the failure, and by outcome that a run must be in, each with its
+// score there.
+func (p *partition) tagSets(f *flowRecord) map[string]string {
+	want := make(map[string]string)
 	if f == nil || !f.managed() || f.purging() {
 		return want
 	}
 	for name, value := range f.parts["tags"].hash {
-		want[p.key("ffx:"+p.tag+":tagged_runs:"+partEscaper.Replace(name)+":"+value)] = true
+		want[p.key("ffx:"+p.tag+":tagged_runs:"+partEscaper.Replace(name)+":"+value)] = f.core["created_at"]
 	}
 	for word := range strings.SplitSeq(f.core["failure_words"], ",") {
 		if word != "" {
-			want[p.key("ffx:"+p.tag+":"+wordSets+word)] = true
+			want[p.key("ffx:"+p.tag+":"+wordSets+word)] = f.core["created_at"]
 		}
+	}
+	if outcome := f.core["outcome"]; f.run != nil && outcome != "" && outcome != "success" {
+		want[p.key("ffx:"+p.tag+":tagged_runs:outcome:"+outcome)] = strconv.FormatInt(f.run.listed, 10)
 	}
 	return want
 }
@@ -80,7 +92,7 @@ func (c *checker) runs(p *partition) {
 		for _, key := range []string{allKey, p.key("ffx:" + p.tag + ":runs:" + f.core["flow_kind"])} {
 			wanted := ""
 			if key == allKey {
-				wanted = f.core["run_id"][:min(len(f.core["run_id"]), listedName)]
+				wanted = listedName(f.core["run_id"])
 			}
 			name, isListed := lists[key][listedRun{f.run.listed, f.id}]
 			if !isListed {
@@ -96,21 +108,22 @@ func (c *checker) runs(p *partition) {
 	c.taggedRuns(p)
 }
 
-// taggedRuns checks that the sets of runs by tag hold every submitted run, by the time of its creation, and nothing else.
+// taggedRuns checks that the sets of runs by tag, word and outcome hold every submitted run that belongs there, by its
+// time, and nothing else.
 func (c *checker) taggedRuns(p *partition) {
 	sets := make(map[string]map[string]float64)
 	for tag, v := range p.tagged {
 		sets[p.key("ffx:"+p.tag+":tagged_runs:"+tag)] = v.scores
 	}
 	for _, f := range p.flows {
-		for key := range p.tagSets(f) {
+		for key, want := range p.tagSets(f) {
 			isFull := strings.Contains(key, wordSets) && len(sets[key]) >= fullSet
 			if score, listed := sets[key][f.id]; !listed && isFull {
 				continue
 			} else if !listed {
 				c.fault(RuleFlow, f.key, "is not in the set of runs %s", key)
-			} else if got := strconv.FormatFloat(score, 'f', -1, 64); got != f.core["created_at"] {
-				c.fault(RuleFlow, f.key, "was created at %s, but is in %s at %s", f.core["created_at"], key, got)
+			} else if got := strconv.FormatFloat(score, 'f', -1, 64); got != want {
+				c.fault(RuleFlow, f.key, "must be in %s at %s, but is at %s", key, want, got)
 			}
 		}
 	}
@@ -118,7 +131,7 @@ func (c *checker) taggedRuns(p *partition) {
 		for id := range scores {
 			if f := p.flows[id]; f == nil || f.core == nil {
 				c.fault(RuleUnknownFlow, key, "holds %s, which does not exist", id)
-			} else if !p.tagSets(f)[key] {
+			} else if _, belongs := p.tagSets(f)[key]; !belongs {
 				c.fault(RuleFlow, key, "holds %s, which does not belong there", id)
 			}
 		}

@@ -51,6 +51,7 @@ func TestKeyReconciliation(t *testing.T) {
 			{"runs", [][]string{{"RPUSH", keys.FfxRuns(p, "another"), listed}}},
 			{"runs", [][]string{{"ZADD", keys.FfxTaggedRuns(p, "team.name", "y"), "5", string(place.FlowID)}}},
 			{"runs", [][]string{{"ZADD", keys.FfxTaggedRuns(p, "team.name", "gone: since"), "5", nobody}}},
+			{"runs", [][]string{{"ZADD", keys.FfxTaggedRuns(p, "outcome", "failed"), "5", string(place.FlowID)}}},
 			{"worker_leases", [][]string{{"SADD", keys.IndexWorkerLeases(p, "w"), id}}},
 			{"all_executions", [][]string{{"DEL", keys.IndexAllExecutions(beside)}, {"DEL", keys.LaneEligible(beside, "default")}}},
 			{"runs", [][]string{{"DEL", keys.FfxAllRuns(p)}, {"DEL", keys.FfxRuns(p, "lost")}}},

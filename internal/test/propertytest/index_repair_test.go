@@ -33,7 +33,7 @@ type seed struct {
 	Who string `json:"who"`
 }
 
-// busyRun is a run that has a node in every state, with a finished run of the same flow. Its keyspace is static: no
+// busyRun is a run that has a node in every state, with a run of another flow that has failed. Its keyspace is static: no
 // keeper runs, and the only worker has no free slot.
 type busyRun struct {
 	*enginetest.Bench
@@ -71,7 +71,12 @@ func (x *busyRun) define(t *testing.T) *flow.Definition[seed, []int] {
 
 func newBusyRun(t *testing.T, b *enginetest.Bench) *busyRun {
 	x := &busyRun{Bench: b, ctx: enginetest.Context(t), gate: make(chan struct{})}
-	x.add = activity.New("add", func(_ context.Context, n int) (int, error) { return n + 1, nil })
+	x.add = activity.New("add", func(_ context.Context, n int) (int, error) {
+		if n < 0 {
+			return 0, activity.NonRetryable(errors.New("too little"))
+		}
+		return n + 1, nil
+	})
 	x.begin = activity.New("begin", func(_ context.Context, d seed) (int, error) { return d.N + 1, nil })
 	x.hold = activity.New("hold", func(ctx context.Context, n int) (int, error) {
 		select {
@@ -106,14 +111,14 @@ func newBusyRun(t *testing.T, b *enginetest.Bench) *busyRun {
 		}
 	}
 	for i := 0; ; i++ {
-		plan, err := fixture.NewPlan(b.Client, over, 1, fmt.Sprint("over", i))
+		plan, err := fixture.NewPlan(b.Client, over, -1, fmt.Sprint("over", i))
 		require.NoError(t, err)
 		if plan.Partition.Index == 0 {
 			x.done = plan
-			run, err := runtime.Start(x.ctx, b.Client, over, 1, runtime.WithID(plan.Run))
+			run, err := runtime.Start(x.ctx, b.Client, over, -1, runtime.WithID(plan.Run))
 			require.NoError(t, err)
 			_, err = run.Result(x.ctx)
-			require.NoError(t, err)
+			fixture.Failure(t, err)
 			break
 		}
 	}
@@ -300,6 +305,7 @@ func damages() [][]damage {
 			{"DEL $ffx:runs:fixture", "runs"},
 			{"LPOP $ffx:all_runs", "runs"},
 			{"ZREM $ffx:tagged_runs:test.of:mending $flow", "runs"},
+			{"ZREM $ffx:tagged_runs:outcome:failed $over", "runs"},
 			{"ZREM $ffx:flow_deadlines $flow", "flow_deadlines"},
 			{"DEL $ffx:closed_flows", "closed_flows"},
 			{"ZREM $ffx:purge_due $over", "purge_due"},

@@ -70,10 +70,11 @@ func (x *listedRuns) start(t *testing.T) {
 	x.started = append(x.started, run)
 }
 
-// leave removes a run from those that the open sessions must find: all of them, or those by end.
-func (x *listedRuns) leave(run *runtime.Run[string], onlyByEnd bool) {
+// leave removes a run from those that the open sessions must find: all sessions, or the ones that find runs that are
+// over.
+func (x *listedRuns) leave(run *runtime.Run[string], onlyOfEnded bool) {
 	for _, s := range x.sessions {
-		if !onlyByEnd || byEnd(s.query) {
+		if !onlyOfEnded || byEnd(s.query) || s.query.States != nil {
 			delete(s.want, run.ID())
 		}
 	}
@@ -122,7 +123,10 @@ func (x *listedRuns) open(t *testing.T) {
 		want:  map[string]bool{}, seen: map[string]int{},
 	}
 	runs := x.started
-	if byEnd(s.query) {
+	if x.r.IntN(3) == 0 {
+		s.query.States = []fabrictype.RunState{fabrictype.RunCancelled}
+	}
+	if byEnd(s.query) || s.query.States != nil {
 		runs = x.ended
 	}
 	for _, id := range idsOf(runs) {
@@ -169,11 +173,26 @@ func (x *listedRuns) check(t *testing.T) {
 	started, ended := idsOf(x.started), idsOf(x.ended)
 	require.Equal(t, started, found(runtime.RunQuery{Sort: "created"}))
 	require.Equal(t, ended, found(runtime.RunQuery{Sort: "finished"}))
+	cancelled, open := []fabrictype.RunState{fabrictype.RunCancelled}, []fabrictype.RunState{fabrictype.RunRunning}
+	failed := []fabrictype.RunState{fabrictype.RunFailed, fabrictype.RunExpired}
+	var inOrder []string
+	for _, id := range started {
+		if slices.Contains(ended, id) {
+			inOrder = append(inOrder, id)
+		}
+	}
+	require.Equal(t, inOrder, found(runtime.RunQuery{States: cancelled, Sort: "created"}))
+	require.Equal(t, ended, found(runtime.RunQuery{States: cancelled, Sort: "finished"}))
+	require.Len(t, found(runtime.RunQuery{States: open}), len(started)-len(ended))
+	require.Empty(t, found(runtime.RunQuery{States: failed}))
 	all := fixture.Pages(t, x.Client, runtime.RunQuery{Flow: "listed"}, 7)
 	slices.Reverse(started)
 	slices.Reverse(ended)
 	require.Equal(t, started, found(runtime.RunQuery{}))
 	require.Equal(t, ended, found(runtime.RunQuery{Sort: "-finished"}))
+	require.Equal(t, ended, found(runtime.RunQuery{States: cancelled, Sort: "-finished"}))
+	slices.Reverse(inOrder)
+	require.Equal(t, inOrder, found(runtime.RunQuery{States: cancelled}))
 	requireCounted(t, x.Client, runtime.RunQuery{})
 	if len(all) == 0 {
 		return
@@ -182,6 +201,8 @@ func (x *listedRuns) check(t *testing.T) {
 	for _, q := range []runtime.RunQuery{
 		{CreatedBefore: one.CreatedAt}, {CreatedFrom: one.CreatedAt}, {CreatedBefore: one.CreatedAt, Sort: "created"},
 		{CreatedFrom: one.CreatedAt, CreatedBefore: one.CreatedAt.Add(time.Hour), Sort: "created"},
+		{CreatedBefore: one.CreatedAt, States: cancelled}, {FinishedFrom: one.CreatedAt, States: cancelled},
+		{CreatedFrom: one.CreatedAt, States: cancelled, Sort: "created"},
 		{FinishedBefore: one.CreatedAt}, {FinishedFrom: one.CreatedAt, Sort: "finished"}, {FinishedBefore: one.CreatedAt, Sort: "finished"},
 	} {
 		var want []string

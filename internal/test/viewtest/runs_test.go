@@ -264,7 +264,10 @@ func TestPagesOfRunsHaveNoGaps(t *testing.T) {
 	}, runtime.OpenConfig{Partitions: 2})
 }
 
-// A call reads a bounded number of runs, and returns a cursor for the rest.
+func intsOf(a, b int) []int { return []int{a, b} }
+
+// A call reads a bounded number of runs, and returns a cursor for the rest. Runs without success have their own index,
+// which shows at once that there is none; in the order of their ends, a call reads it only while it has few.
 func TestSearchForRareRunsIsBounded(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -285,22 +288,59 @@ func TestSearchForRareRunsIsBounded(t *testing.T) {
 		}
 		starting.Wait()
 		p := keyspace.Partition{Family: keyspace.FlowFamily}
-		call := enginerpc.ListRunsCall{Partition: p, Limit: 100, States: "expired"}
-		var reached []int64
-		for {
-			reply, err := engine.ConnOf(b.Engine.Internal()).ListRuns(ctx, call)
-			require.NoError(t, err)
-			require.Empty(t, reply.Runs)
-			if !reply.More {
-				break
+		calls := func(states, order string) (count, found int) {
+			call := enginerpc.ListRunsCall{Partition: p, Limit: 100, States: states, Order: order}
+			for {
+				reply, err := engine.ConnOf(b.Engine.Internal()).ListRuns(ctx, call)
+				require.NoError(t, err)
+				count, found = count+1, found+len(reply.Runs)
+				if !reply.More {
+					return count, found
+				}
+				call.BehindAt, call.BehindID = reply.NextAt, reply.NextID
 			}
-			call.BehindAt, call.BehindID = reply.NextAt, reply.NextID
-			reached = append(reached, reply.NextAt)
 		}
-		require.Len(t, reached, 2, "1200 runs in steps of 500")
+		require.Equal(t, []int{3, 0}, intsOf(calls("success", "")), "1200 runs in steps of 500")
+		require.Equal(t, []int{1, 0}, intsOf(calls("expired,failed,cancelled", "")))
+		require.Equal(t, []int{1, 0}, intsOf(calls("expired", "closed")))
 		require.Empty(t, fixture.Pages(t, b.Client, runtime.RunQuery{States: []fabrictype.RunState{fabrictype.RunExpired}}, 10))
 		require.Len(t, fixture.Pages(t, b.Client, runtime.RunQuery{}, 100), 1200)
 		require.Len(t, fixture.Pages(t, b.Client, runtime.RunQuery{Tags: map[string]string{"rare.one": "1"}}, 10), 1)
+
+		cancel := func(from, to int) {
+			for part := range 8 {
+				starting.Go(func() {
+					for i := from; i < to; i++ {
+						require.NoError(t, b.Client.Run("waiting", fmt.Sprint(part, "-", i)).Cancel(ctx, "enough"))
+					}
+				})
+			}
+			starting.Wait()
+		}
+		same := func(sort string) {
+			t.Helper()
+			ids := func(q runtime.RunQuery) (ids []string) {
+				for _, run := range fixture.Pages(t, b.Client, q, 100) {
+					if run.State == fabrictype.RunCancelled {
+						ids = append(ids, run.Run)
+					}
+				}
+				return ids
+			}
+			cancelled := runtime.RunQuery{Sort: sort, States: []fabrictype.RunState{fabrictype.RunCancelled}}
+			require.Equal(t, ids(runtime.RunQuery{Sort: sort}), ids(cancelled), sort)
+		}
+		cancel(0, 10)
+		require.Equal(t, []int{1, 80}, intsOf(calls("cancelled", "")))
+		require.Equal(t, []int{1, 80}, intsOf(calls("cancelled,failed", "closed")))
+		require.Equal(t, []int{1, 0}, intsOf(calls("failed", "closed")))
+		for _, sort := range []string{"created", "-created", "finished", "-finished"} {
+			same(sort)
+		}
+		cancel(10, 70) // more than a call reads of the index in the order of ends
+		for _, sort := range []string{"created", "-created", "finished", "-finished"} {
+			same(sort)
+		}
 	}, runtime.OpenConfig{Partitions: 1})
 }
 

@@ -118,8 +118,8 @@ func TestSearchFindsTagsErrorsAndIDs(t *testing.T) {
 	})
 }
 
-// Runs are found by the beginning of their id in the entries of the list of all runs, which have its first 40 bytes, with
-// a bounded number of entries for each call; and by any part of it.
+// Runs are found by the beginning of their id in the entries of the list of all runs, which have its first 40 bytes, or
+// all of a UUID in 17, with a bounded number of entries for each call; and by any part of it.
 func TestSearchByTheBeginningOfAnID(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -134,6 +134,11 @@ func TestSearchByTheBeginningOfAnID(t *testing.T) {
 		for _, id := range []string{"order-1", "order-10", "Order-2", "größe", long + "-one", long + "-two"} {
 			start(runtime.WithID(id))
 		}
+		lower, upper := "0f1e2d3c-4b5a-4978-8695-a4b3c2d1e0ff", "0F1E2D3C-4B5A-4978-8695-A4B3C2D1E0FA"
+		like := "0f1e2d3c-4b5a-4978-8695=a4b3c2d1e0ff"
+		for _, id := range []string{lower, upper, like, "sixteen-letters."} {
+			start(runtime.WithID(id))
+		}
 		random, later := start(), start(runtime.StartAt(time.Now().Add(time.Hour)))
 		b.Check(t, invariant.AnyTime)
 		found := func() {
@@ -145,6 +150,11 @@ func TestSearchByTheBeginningOfAnID(t *testing.T) {
 				"flow:import run:Ord": {"Order-2"}, "flow:other run:Ord": nil, "run:order-1 today": {"order-1", "order-10"},
 				"run:order-1 yesterday": nil, "running run:order-10": {"order-10"}, "failed run:order-1": nil,
 				"finished:today run:order-1": nil,
+				"run:0f1e2":                  {lower, like}, "run:0f1e2d3c-4b5a-4978-8695-a": {lower},
+				"run:0f1e2d3c4":    nil,
+				"run:0F1E2D3C-4B5": {upper}, "run:" + lower: {lower}, "run:" + lower + "0": nil, "run:f1e2": nil,
+				lower: {lower}, "5-A4B3c2d1e": {upper, lower}, "-A4B3c2d1e0": {upper, lower}, "e0ff": {lower, like},
+				"run:sixteen-letters": {"sixteen-letters."}, "letters.": {"sixteen-letters."},
 			} {
 				if got := foundBy(t, b, search); !slices.Equal(want, got) {
 					t.Errorf("%s: found %v, not %v", search, got, want)

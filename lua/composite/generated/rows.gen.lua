@@ -7,6 +7,7 @@ run_head.ORIGIN_AT = 2
 run_head.WATCHED_AT = 10
 run_head.STATE_AT = 15
 run_head.STATE = { 'open', 'completed', 'failed', 'cancelled' }
+run_head.OUTCOME_AT = 16
 run_head.OUTCOME = { 'none', 'success', 'failed', 'cancelled', 'expired' }
 run_head.COUNT_AT = 23
 run_head.LISTED_AT = 25

@@ -431,12 +431,7 @@ local function read_listed(c, flow_id)
 end
 
 local function check_tagged(c, set_key, flow_id)
-  local belongs = false
-  if read_listed(c, flow_id) then
-    for _, set in ipairs(run_list.of_tags(c, redis.call('HGETALL', key.flow_tags(c, flow_id)))) do belongs = belongs or set == set_key end
-    local words = record.value(key.flow_core(c, flow_id), 'failure_words')
-    for _, set in ipairs(run_list.of_words(c, words)) do belongs = belongs or set == set_key end
-  end
+  local belongs = read_listed(c, flow_id) and run_list.belongs(c, set_key, flow_id)
   if not belongs then repair_index.drop(c, 'runs', 'ZREM', set_key, flow_id) end
 end
 

@@ -250,17 +250,36 @@ end
 local NAMES = { 'run_id', 'input_hash', 'trace_context', 'fair_key', 'creator_identity', 'memo', 'parent_execution_id', 'fail_fast' }
 run_data.NAMES = NAMES
 
--- Maximum size of a record (bytes), and of the part of the id of a run that is in the list of all runs.
+-- Maximum size of a record (bytes), and of the beginning of the id of a run in the list of all runs.
 local MAX_RECORD, MAX_NAME = 65536, 40
-run_data.MAX_NAME = MAX_NAME
 
 -- Size of the packed id of a run (bytes).
 run_data.PACKED_ID = 14
 
--- Returns the beginning of the id of a run, which is the first text of its record.
+-- A UUID, and the form in which the list of all runs has an id that is one in lower case: after a byte 0, with which no text
+-- begins.
+local UUID = '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-(%x%x%x%x)%-(%x%x%x%x)%-(%x%x%x%x)(%x%x%x%x%x%x%x%x)$'
+local UUID_TEXT, UUID_FORMAT = 36, '>BI4I2I2I2I2I4'
+
+-- Size of this form, and the maximum size of the beginning of another id in the list of all runs (bytes).
+run_data.PACKED_UUID, run_data.MAX_NAME = 17, MAX_NAME
+
+-- Returns the part of the id that programs know a run by which is in the list of all runs: all of a UUID, or the first bytes.
+function run_data.name_of(run_id)
+  if #run_id == UUID_TEXT and not string.find(run_id, '[A-F]') then
+    local a, b, d, e, f, g = string.match(run_id, UUID)
+    if a then
+      a, b, d, e, f, g = tonumber(a, 16), tonumber(b, 16), tonumber(d, 16), tonumber(e, 16), tonumber(f, 16), tonumber(g, 16)
+      return struct.pack(UUID_FORMAT, 0, a, b, d, e, f, g)
+    end
+  end
+  return string.sub(run_id, 1, MAX_NAME)
+end
+
+-- Returns this part of the first text of a record, which is the id.
 function run_data.name(text)
   local first, size = string.byte(text, 3, 4)
-  if first == 217 then return string.sub(text, 5, size < MAX_NAME and 4 + size or 4 + MAX_NAME) end -- MessagePack's form for 32 to 255 bytes
+  if first == 217 then return run_data.name_of(string.sub(text, 5, 4 + size)) end -- MessagePack's form for 32 to 255 bytes
   if first == 218 then return string.sub(text, 6, 5 + MAX_NAME) end -- and for more
   return string.sub(text, 4, (first or 160) - 157)
 end

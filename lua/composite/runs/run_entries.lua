@@ -3,10 +3,10 @@
 -- whatever the clock says, so each is used once, and an entry is found by its time. The header of the run's rows has the same
 -- time, in `listed` or `closed`. An entry without such a header is a hole: the run was purged, or opened again, or the call that
 -- submitted it was interrupted. Readers pass over holes, and run_holes removes them. In the list of all runs, an entry also has the
--- beginning of the id that programs know the run by, so that a search for an id reads this list alone.
+-- beginning of the id that programs know the run by, or all of a UUID, so that a search for an id reads this list alone.
 
 -- The format of an entry: the time as in the header, and the id without its last four digits, which are zeros. In the list of all
--- runs, the beginning of the other id follows.
+-- runs, the other id follows in the form of run_data.name_of.
 local ENTRY, ENTRY_BYTES, TIME, TIME_BYTES = '<I7c14', 21, run_head.LISTED_FORMAT, 7
 local NAME_AT = ENTRY_BYTES + 1
 local ID, ID_TEXT = '>I4I2I2I2I4', '%08x-%04x-%04x-%04x-%08x0000'
@@ -37,9 +37,6 @@ function run_entries.pack(at, id) return struct.pack(ENTRY, at, id) end
 
 -- Returns the entry of a run in the list of its flow, with which its entry in the list of all runs begins.
 function run_entries.of_run(run) return run_entries.pack(run.listed, run_entries.pack_id(run.id)) end
-
--- Returns the part of an id after such an entry in the list of all runs. `run_id`: the id that programs know the run by.
-function run_entries.name_of(run_id) return string.sub(run_id, 1, run_data.MAX_NAME) end
 
 local function time_of(entry) return #entry >= TIME_BYTES and struct.unpack(TIME, entry) or 0 end
 run_entries.time = time_of
@@ -171,7 +168,36 @@ end
 -- Returns a text with the letters A to Z in lower case; others do not change, as interpreters do not agree on them.
 function run_entries.folded(text) return (string.gsub(text, '[A-Z]+', string.lower)) end
 
-local function may_contain(entry, text)
+-- Size of an entry whose run has a UUID.
+local WITH_UUID = ENTRY_BYTES + run_data.PACKED_UUID
+
+local function byte_of(digits) return string.char(tonumber(digits, 16)) end
+
+-- Returns the whole bytes of hexadecimal digits from a place on.
+local function bytes_of(digits, from)
+  local whole = math.floor((#digits - from + 1) / 2) * 2
+  return (string.gsub(string.sub(digits, from, from + whole - 1), '..', byte_of))
+end
+
+-- Returns the bytes with which an entry continues whose run has a UUID that begins with a text; nil when none does.
+local function bytes_of_beginning(text)
+  local name = run_data.name_of(text .. string.sub('00000000-0000-0000-0000-000000000000', #text + 1))
+  if #name ~= run_data.PACKED_UUID or string.byte(name) ~= 0 then return nil end
+  return string.sub(name, 1, 1 + math.floor(#string.gsub(text, '%-', '') / 2))
+end
+
+-- Returns the bytes of a text that is in a UUID from an odd digit on, and from an even one on; nil when it is in none. The first
+-- and the last digit may be missing.
+local function bytes_of_part(text)
+  local digits = string.gsub(text, '%-', '')
+  if string.find(digits, '[^0-9a-f]') then return nil end
+  return bytes_of(digits, 1), bytes_of(digits, 2)
+end
+
+local function may_contain(entry, text, odd, even)
+  if #entry == WITH_UUID and string.byte(entry, NAME_AT) == 0 then
+    return odd and (string.find(entry, odd, NAME_AT + 1, true) or string.find(entry, even, NAME_AT + 1, true))
+  end
   if #entry >= ENTRY_BYTES + run_data.MAX_NAME or string.find(entry, text, NAME_AT, true) then return true end
   if not string.find(entry, '[A-Z]', NAME_AT) then return false end
   return string.find(run_entries.folded(string.sub(entry, NAME_AT)), text, 1, true) ~= nil
@@ -180,10 +206,15 @@ end
 -- Returns the entries of a page of the list of all runs whose run may have an id that begins with `begins` and contains `text`, which
 -- is folded; nil means any. An entry may have a part of the id only, so the caller checks the id.
 function run_entries.may_be_named(page, begins, text)
-  local kept, find, name = call.short_list(), string.find, begins and run_entries.name_of(begins)
+  local kept, find, name, of_uuid, odd, even = call.short_list(), string.find, nil, nil, nil, nil
+  if begins then name, of_uuid = string.sub(begins, 1, run_data.MAX_NAME), bytes_of_beginning(begins) end
+  if text then odd, even = bytes_of_part(text) end
   for i = 1, #page do
     local entry = page[i]
-    if (not name or find(entry, name, NAME_AT, true) == NAME_AT) and (not text or may_contain(entry, text)) then kept[#kept + 1] = entry end
+    if (not name or find(entry, name, NAME_AT, true) == NAME_AT or of_uuid and find(entry, of_uuid, NAME_AT, true) == NAME_AT)
+      and (not text or may_contain(entry, text, odd, even)) then
+      kept[#kept + 1] = entry
+    end
   end
   return kept
 end

@@ -1,6 +1,7 @@
 -- The lists in which runs are searched: all runs and the runs of a flow, by their start, the runs that are over, by their end (see
--- run_entries), and the runs of a tag, or of a word of the error that they failed with, in sorted sets by time of creation. A run is in its lists from its submission until its
--- purge. Claims and completions do not write them.
+-- run_entries), and the runs of a tag, or of a word of the error that they failed with, in sorted sets by time of creation. Runs
+-- without success are in sorted sets by their outcome. A run is in its lists from its submission until its purge. Claims and
+-- completions with success do not write the sets.
 
 -- Tags are a flat list of names and values.
 local function each_tag(c, command, tags, ...)
@@ -49,6 +50,31 @@ function run_list.not_failed(c, flow_id, flow_key)
   if not words then return end
   leave_words(c, flow_id, words)
   record.clear(flow_key, 'failure_words')
+end
+
+-- The runs that failed, expired or were cancelled are in sets by their outcome, as soon as that is recorded. The score is the time
+-- of the run's entry in the list of all runs, so these sets have the order of that list.
+local OUTCOME = 'outcome'
+
+-- Returns the set of the runs with an outcome.
+function run_list.of_outcome(c, outcome) return key.ffx_tagged_runs(c, OUTCOME, outcome) end
+
+-- Returns the set that a run is in by its outcome; nil for a run that is open or has succeeded.
+function run_list.set_of_outcome(c, run)
+  local outcome = run_head.OUTCOME[run.outcome]
+  return outcome ~= 'none' and outcome ~= 'success' and run_list.of_outcome(c, outcome) or nil
+end
+
+local OUTCOME_AT = '' .. run_head.OUTCOME_AT - 1
+
+-- Returns the outcome of a run as the byte that its header has; '' when it has no rows.
+function run_list.outcome_byte(c, flow_id) return redis.call('GETRANGE', key.flow_nodes(c, flow_id), OUTCOME_AT, OUTCOME_AT) end
+
+-- Enters a run in the set of its outcome, once that is recorded.
+function run_list.judged(c, flow_id)
+  local run = row.run(c, flow_id)
+  local set = run and run_list.set_of_outcome(c, run)
+  if set then redis.call('ZADD', set, number.digits(run.listed), flow_id) end
 end
 
 -- Returns the sets that a run with these tags is in; the score is the time of its creation.
@@ -115,27 +141,33 @@ end
 -- Drops the entries that an interrupted call has left.
 function run_list.drop() ends = {} end
 
--- Records the end of a run in its header.
+-- Records the end of a run, which has its outcome, in its header.
 function run_list.close(c, flow_id)
   local run = row.run(c, flow_id)
   if not run then return end
   run.closed = run_list.ended(c, run_entries.pack_id(flow_id))
   row.touch_run(run)
+  run_list.judged(c, flow_id)
 end
 
--- Records that a run is open again, which leaves a hole in the list of runs that are over.
-function run_list.reopen(c, flow_id)
+-- Records that a run is open again, which leaves a hole in the list of runs that are over. `outcome`: its outcome until now.
+function run_list.reopen(c, flow_id, outcome)
   local run = row.run(c, flow_id)
-  if not run or run.closed == 0 then return end
+  if not run then return end
+  if is_set(outcome) then redis.call('ZREM', run_list.of_outcome(c, outcome), flow_id) end
+  if run.closed == 0 then return end
   run.closed = 0
   row.touch_run(run)
   run_holes.note(c, run_entries.OVER)
 end
 
--- Removes a run that is being purged from the lists of its tags and of the words of its failure. Its rows are the sign for the other
--- lists.
+-- Removes a run that is being purged from the sets of its tags, its outcome and the words of its failure. Its rows are the sign for
+-- the other lists.
 function run_list.withdraw(c, flow_id, words)
   each_tag(c, 'ZREM', redis.call('HGETALL', key.flow_tags(c, flow_id)), flow_id)
+  local run = row.run(c, flow_id)
+  local set = run and run_list.set_of_outcome(c, run)
+  if set then redis.call('ZREM', set, flow_id) end
   if words then leave_words(c, flow_id, words) end
 end
 
@@ -166,7 +198,7 @@ end
 function run_list.repair(c, run, flow_name, created_at, is_purged)
   local entry = run_entries.of_run(run)
   local run_id = record.value(key.flow_core(c, run.id), 'run_id') or ''
-  repair_entry(c, 'runs', key.ffx_all_runs(c), entry, run_entries.name_of(run_id))
+  repair_entry(c, 'runs', key.ffx_all_runs(c), entry, run_data.name_of(run_id))
   repair_entry(c, 'runs', key.ffx_runs(c, flow_name), entry)
   if is_purged then return end
   for _, set in ipairs(run_list.of_tags(c, redis.call('HGETALL', key.flow_tags(c, run.id)))) do
@@ -175,6 +207,20 @@ function run_list.repair(c, run, flow_name, created_at, is_purged)
   for _, set in ipairs(run_list.of_words(c, record.value(key.flow_core(c, run.id), 'failure_words'))) do
     if redis.call('ZCARD', set) < MAX_FAILURES then repair_index.place(c, 'runs', set, run.id, created_at, true) end
   end
+  local set = run_list.set_of_outcome(c, run)
+  if set then repair_index.place(c, 'runs', set, run.id, run.listed, true) end
+end
+
+-- Reports whether a run that exists belongs into a set of a tag, an outcome or a word.
+function run_list.belongs(c, set_key, flow_id)
+  for _, set in ipairs(run_list.of_tags(c, redis.call('HGETALL', key.flow_tags(c, flow_id)))) do
+    if set == set_key then return true end
+  end
+  for _, set in ipairs(run_list.of_words(c, record.value(key.flow_core(c, flow_id), 'failure_words'))) do
+    if set == set_key then return true end
+  end
+  local run = row.run(c, flow_id)
+  return run ~= nil and run_list.set_of_outcome(c, run) == set_key
 end
 
 -- Enters a run that is over in the list of those, or makes one that is open leave it.
@@ -262,7 +308,14 @@ local function sets_of(c, q)
   return keys
 end
 
--- Finds the sets of the search that have runs, each with the rank at which it begins there.
+-- Returns a set of a search, with the rank at which it begins there: after the score `from`. `unit`: of its scores (µs).
+local function open_set(q, set_key, from, unit)
+  return {
+    key = set_key, rank = run_list.rank_behind(set_key, from, q.behind_id, q.oldest_first), page = {}, at = 1, unit = unit,
+  }
+end
+
+-- Finds the sets of the search that have runs.
 function run_list.begin_sets(c, q)
   local from = q.oldest_first and q.after or not q.oldest_first and q.before
   if q.behind_at then from = math.floor(q.behind_at / 1000) end
@@ -271,17 +324,48 @@ function run_list.begin_sets(c, q)
   for _, set_key in ipairs(sets_of(c, q)) do
     local size = redis.call('ZCARD', set_key)
     if size > 0 then
-      q.sets[#q.sets + 1] = { key = set_key, rank = run_list.rank_behind(set_key, from, q.behind_id, q.oldest_first), page = {}, at = 1 }
+      q.sets[#q.sets + 1] = open_set(q, set_key, from, 1000)
       if size >= run_list.MAX_FAILURES and run_list.is_of_words(c, set_key) then q.is_cut = '1' end
     end
   end
-  return 0
+end
+
+-- Returns the sets that together have all runs with the outcomes of the search, and the number of their runs; nil when the search
+-- is for runs that are open or have succeeded, too.
+function run_list.sets_of_outcomes(c, q)
+  if not q.states or q.states.open or q.states.success then return nil end
+  local sets, size = {}, 0
+  for outcome in pairs(q.states) do
+    local set_key = run_list.of_outcome(c, outcome)
+    sets[#sets + 1], size = set_key, size + redis.call('ZCARD', set_key)
+  end
+  return sets, size
+end
+
+-- Finds the places at which a search begins in the sets of outcomes.
+function run_list.begin_outcomes(q, sets)
+  local from = q.behind_at
+  if not from and q.oldest_first then from = q.after and q.after * 1000 elseif not from then from = q.none_from end
+  q.sets = {}
+  for i = 1, #sets do q.sets[i] = open_set(q, sets[i], from, 1) end
 end
 
 -- Reports whether a run comes before another one in the order of the search.
 function run_list.comes_first(q, a, b)
   if q.oldest_first then return a[2] < b[2] or a[2] == b[2] and a[1] < b[1] end
   return a[2] > b[2] or a[2] == b[2] and a[1] > b[1]
+end
+
+-- Makes the list of the runs of a search whose ids are given, those after its place.
+function run_list.begin_named(c, q, ids)
+  local behind = q.behind_at and { q.behind_id, q.behind_at }
+  q.named = {}
+  for _, flow_id in ipairs(ids) do
+    local run = row.run(c, flow_id)
+    local entry = run and { flow_id, q.closed and run.closed or run.listed }
+    if entry and entry[2] > 0 and (not behind or run_list.comes_first(q, behind, entry)) then q.named[#q.named + 1] = entry end
+  end
+  table.sort(q.named, function(a, b) return run_list.comes_first(q, a, b) end)
 end
 
 -- Returns the first run of a set that was not taken yet, with the time (µs) of its entry; nil at the end.
@@ -294,7 +378,7 @@ local function head_of(q, set, count)
       page = redis.call('ZRANGE', set.key, set.rank, set.rank + count - 1, 'REV', 'WITHSCORES')
     end
     set.page, set.at, set.rank, set.is_read = {}, 1, set.rank + count, #page < 2 * count
-    for i = 1, #page, 2 do set.page[#set.page + 1] = { page[i], tonumber(page[i + 1]) * 1000 } end
+    for i = 1, #page, 2 do set.page[#set.page + 1] = { page[i], tonumber(page[i + 1]) * set.unit } end
   end
   return set.page[set.at]
 end

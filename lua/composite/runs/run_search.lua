@@ -40,8 +40,11 @@ local function parse(A)
   q.terms, q.tag_names, q.only = A.terms, A.tag_names or '', is_set(A.only) and A.only
   q.children = A.children == '1'
   if is_set(A.states) then
-    q.states = {}
+    q.states, q.outcomes = {}, {}
     for state in string.gmatch(A.states, '[^,]+') do q.states[state] = true end
+    for i, outcome in ipairs(run_head.OUTCOME) do
+      if q.states[outcome] or i == 1 and q.states.open then q.outcomes[string.char(i)] = true end
+    end
   end
   return q
 end
@@ -66,9 +69,9 @@ local function is_at(q, at) return not (q.before and at > q.before or q.after an
 
 -- Returns one run in the form of the reply, or nil when it is not wanted. `at` is the time of its entry in a list.
 local function found(c, q, flow_id, at)
+  -- Most runs that are left out are so by one field: the outcome is a byte of the header.
+  if q.outcomes and not q.outcomes[run_list.outcome_byte(c, flow_id)] then return nil end
   local core_key, tags_key = key.flow_core(c, flow_id), key.flow_tags(c, flow_id)
-  -- Most runs that are left out are so by one field.
-  if q.states and not q.states[record.value(core_key, 'outcome') or 'open'] then return nil end
   if q.queued and not record.value(core_key, 'queued') then return nil end
   if q.run_key and record.value(core_key, 'run_key') ~= q.run_key then return nil end
   if q.begins and string.sub(record.value(core_key, 'run_id') or '', 1, #q.begins) ~= q.begins then return nil end
@@ -106,17 +109,21 @@ local function rank_behind(q)
   return is_behind and rank or rank + 1
 end
 
--- Makes the list of the named runs, those after a place.
-local function begin_in_named(c, q)
-  local behind = q.behind_at and { q.behind_id, q.behind_at }
-  q.named = {}
-  for flow_id in string.gmatch(q.only, '[^,]+') do
-    local run = row.run(c, flow_id)
-    local entry = run and { flow_id, q.closed and run.closed or run.listed }
-    if entry and entry[2] > 0 and (not behind or run_list.comes_first(q, behind, entry)) then q.named[#q.named + 1] = entry end
+-- Begins a search in the sets of its outcomes, if these have all of its runs, and not more than its list. They are in the order of
+-- starts, so a search in the order of ends reads all of them, if they are few. Reports whether it did.
+local function begin_in_outcomes(c, q)
+  local sets, size = run_list.sets_of_outcomes(c, q)
+  if not sets or (q.closed or q.by_id) and size > MAX.checked or size > redis.call('LLEN', q.list) then return false end
+  if not q.closed then
+    run_list.begin_outcomes(q, sets)
+    return true
   end
-  table.sort(q.named, function(a, b) return run_list.comes_first(q, a, b) end)
-  return 0
+  local ids = {}
+  for i = 1, #sets do
+    for _, flow_id in ipairs(redis.call('ZRANGE', sets[i], 0, -1)) do ids[#ids + 1] = flow_id end
+  end
+  run_list.begin_named(c, q, ids)
+  return true
 end
 
 -- Reports whether the entries of the list of all runs show which runs may have the ids of a search. A text may be in the name of a
@@ -128,15 +135,27 @@ local function is_by_id(c, q)
   return q.begins or q.text_of_id
 end
 
--- Chooses the shortest list that has all runs of the search, and finds the rank at which it begins there.
+-- Chooses the shortest list that has all runs of the search, and finds the rank at which it begins there; 0 without a list.
 local function begin(c, q)
-  if q.only then return begin_in_named(c, q) end
-  if (q.tags[1] or q.terms[1]) and not q.closed then return run_list.begin_sets(c, q) end
+  if q.only then
+    local ids = {}
+    for flow_id in string.gmatch(q.only, '[^,]+') do ids[#ids + 1] = flow_id end
+    run_list.begin_named(c, q, ids)
+    return 0
+  end
+  if (q.tags[1] or q.terms[1]) and not q.closed then
+    run_list.begin_sets(c, q)
+    return 0
+  end
   q.by_id = is_by_id(c, q)
   local name = run_entries.ALL
   if q.closed then name = run_entries.OVER elseif is_set(q.name) and not q.by_id then name = run_entries.OF_FLOW .. q.name end
   q.list = run_entries.key(c, name)
   if q.before then q.none_from = run_entries.none_from(c, q.closed and run_entries.OVER or run_entries.ALL, q.before) end
+  if begin_in_outcomes(c, q) then
+    q.by_id = false
+    return 0
+  end
   if q.behind_at then return rank_behind(q) end
   if q.oldest_first then return q.after and run_entries.rank_in(q.list, q.after * 1000, true) or 0 end
   return q.none_from and run_entries.rank_in(q.list, q.none_from, false) or 0

@@ -80,6 +80,7 @@ end
 -- Marks a managed flow as over and ends a first batch of its members.
 function run_stop.stop(c, flow_id, flow_key, state, ...)
   flow_record.mark_over(c, flow_key, state, ...)
+  run_list.judged(c, flow_id)
   run_stop.owe_all(c, flow_id)
   return run_stop.end_owed(c, flow_id, ENDED_PER_CALL)
 end
