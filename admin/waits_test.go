@@ -111,6 +111,41 @@ func TestSignalsToRunsAreChecked(t *testing.T) {
 	})
 }
 
+// An approval that is rejected by a function of the contract fails with the comment, as with any other door.
+func TestRejectionWithComment(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) { // contract mode rejects in the keeper
+		d := newDesk(t, b)
+		f := flow.New[int, []activity.Signal[activity.Decision]]("approves")
+		flow.Return(f, flow.Approval(f, "ask"))
+		def, err := f.Build()
+		require.NoError(t, err)
+		b.Keeper(t)
+		run, err := runtime.Start(d.ctx, b.Client, def, 1)
+		require.NoError(t, err)
+		var open []admin.Waitpoint
+		var id enginecore.ExecutionID
+		enginetest.Eventually(t, func() string {
+			waits, err := run.Waitpoints(d.ctx)
+			if err != nil || len(waits) != 1 {
+				return "the wait is not open"
+			}
+			id = enginecore.ExecutionID(waits[0].ExecutionID)
+			open, err = d.Waitpoints(d.ctx, id)
+			require.NoError(t, err)
+			return ""
+		})
+		delivery, err := d.DeliverSignal(d.ctx, admin.Signal{
+			Execution: id, Waitpoint: open[0].ID, Token: open[0].Token, Name: "reject", SourceIdentity: "ann",
+			Payload: []byte(`{"choice":"reject","comment":"not on a Friday"}`),
+		})
+		require.NoError(t, err)
+		require.Equal(t, recordstate.SignalResumed, delivery.Effect)
+		_, err = run.Result(d.ctx)
+		require.ErrorContains(t, err, "rejected by ann: not on a Friday")
+	})
+}
+
 // A signal to a waitpoint that was made ahead of its wait is kept, and a waitpoint can be closed.
 func TestSignalsAheadOfTheWait(t *testing.T) {
 	t.Parallel()

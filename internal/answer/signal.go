@@ -192,6 +192,7 @@ func submitted(node, step string, s *enginerpc.OutgoingSignal) *enginerpc.Submit
 		Node: node, Step: step, SignalID: s.SignalID, SignalName: s.SignalName, SourceType: s.SourceType,
 		SourceIdentity: s.SourceIdentity, IdempotencyKey: s.IdempotencyKey, Payload: s.Payload,
 		SignalCategory: s.SignalCategory, CorrelationID: s.CorrelationID, Checked: s.Checked,
+		Comment: s.Comment,
 	}
 }
 

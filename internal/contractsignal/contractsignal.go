@@ -97,6 +97,7 @@ func (w *Wait) Apply(s *enginerpc.Signal) error {
 	if w.Closed {
 		return nil
 	}
+	s.Comment = decision.Comment(s.SignalName, s.Payload)
 	subject, payload := "payload of signal "+s.SignalName, s.Payload
 	if len(payload) == 0 {
 		payload = []byte("null")

@@ -6,8 +6,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // Meanings of signals and words.
@@ -231,6 +233,28 @@ func decisionField(fields []field) string {
 		}
 	}
 	return found
+}
+
+// maxComment bounds the comment of a rejection, in bytes.
+const maxComment = 1024
+
+// Comment returns the comment in the payload of a signal that rejects an approval, which the failure of the approval
+// has: at most 1,024 bytes of it, then with "…" at the end. It is empty without one, and for other signals.
+func Comment(signal string, payload []byte) string {
+	if signal != activityspec.Reject {
+		return ""
+	}
+	var decided struct {
+		Comment string `json:"comment"`
+	}
+	if json.Unmarshal(payload, &decided) != nil || len(decided.Comment) <= maxComment {
+		return decided.Comment
+	}
+	end := maxComment
+	for !utf8.RuneStart(decided.Comment[end]) {
+		end--
+	}
+	return decided.Comment[:end] + "…"
 }
 
 // Check returns the faults of a payload whose fields contradict its signal; nil if there are none. subject names the

@@ -3,6 +3,7 @@ package decision
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -49,6 +50,20 @@ func TestCheck(t *testing.T) {
 		}
 		require.NotNil(t, err, "%+v", c)
 		require.ErrorContains(t, err, c.says)
+	}
+}
+
+// The comment of a rejection is cut between two characters.
+func TestComment(t *testing.T) {
+	t.Parallel()
+	for payload, want := range map[string]string{
+		`{"choice":"reject","comment":"not on a \"Friday\""}`: `not on a "Friday"`,
+		`{"comment":""}`: "", `{"comment":5}`: "", `["comment"]`: "", `{"comment":`: "", ``: "",
+		`{"comment":"` + strings.Repeat("x", 1024) + `"}`: strings.Repeat("x", 1024),
+		`{"comment":"x` + strings.Repeat("ö", 600) + `"}`: "x" + strings.Repeat("ö", 511) + "…",
+	} {
+		require.Equal(t, want, Comment("reject", []byte(payload)), payload)
+		require.Empty(t, Comment("approve", []byte(payload)))
 	}
 }
 

@@ -103,6 +103,7 @@ type SubmitSignal struct {
 	SignalCategory string
 	CorrelationID  string
 	Checked        string
+	Comment        string
 }
 
 // SubmitArrival is an element of SubmitCall.Arrivals.
@@ -194,7 +195,7 @@ func (SubmitCall) info() callInfo {
 }
 
 func (c SubmitCall) encode(w *wire) {
-	w.reserve(1, 27+2*len(c.Tags)+4*len(c.Runs)+4*len(c.Limits)+3*len(c.Budgets)+3*len(c.OwnTags)+3*len(c.Parents)+6*len(c.Fires)+12*len(c.Signals)+12*len(c.Arrivals)+2*len(c.Forks)+2*len(c.Kept)+2*len(c.Skips))
+	w.reserve(1, 27+2*len(c.Tags)+4*len(c.Runs)+4*len(c.Limits)+3*len(c.Budgets)+3*len(c.OwnTags)+3*len(c.Parents)+6*len(c.Fires)+13*len(c.Signals)+12*len(c.Arrivals)+2*len(c.Forks)+2*len(c.Kept)+2*len(c.Skips))
 	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.bytes(c.Class)
@@ -270,6 +271,7 @@ func (c SubmitCall) encode(w *wire) {
 		w.text(x.SignalCategory)
 		w.text(x.CorrelationID)
 		w.text(x.Checked)
+		w.text(x.Comment)
 	}
 	w.int(int64(len(c.Arrivals)))
 	for i := range c.Arrivals {

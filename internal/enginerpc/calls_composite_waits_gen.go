@@ -334,7 +334,7 @@ func (SignalNodeCall) info() callInfo {
 }
 
 func (c SignalNodeCall) encode(w *wire) {
-	w.reserve(1, 12)
+	w.reserve(1, 13)
 	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.FlowID))
@@ -468,7 +468,7 @@ func (SignalCall) info() callInfo {
 }
 
 func (c SignalCall) encode(w *wire) {
-	w.reserve(1, 12)
+	w.reserve(1, 13)
 	w.partition(c.Partition, keyspace.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))

@@ -83,6 +83,8 @@ type Signal struct {
 	MaxSignalsPerExecution int64
 	// WaitpointToken: optional.
 	WaitpointToken string
+	// Comment: optional.
+	Comment string
 }
 
 func (c *Signal) encode(w *wire) {
@@ -104,6 +106,7 @@ func (c *Signal) encode(w *wire) {
 	w.intOr(c.SignalMaxlen, "1000")
 	w.intOr(c.MaxSignalsPerExecution, "10000")
 	w.text(c.WaitpointToken)
+	w.text(c.Comment)
 }
 
 // ClaimRequest holds arguments shared by SubmitCall, ClaimGrantedCall, ClaimCall, CompleteCall,
@@ -154,6 +157,8 @@ type OutgoingSignal struct {
 	CorrelationID string
 	// Checked: optional.
 	Checked string
+	// Comment: optional.
+	Comment string
 }
 
 func (c *OutgoingSignal) encode(w *wire) {
@@ -166,6 +171,7 @@ func (c *OutgoingSignal) encode(w *wire) {
 	w.text(c.SignalCategory)
 	w.text(c.CorrelationID)
 	w.text(c.Checked)
+	w.text(c.Comment)
 }
 
 // BudgetDeclaration holds arguments shared by UseBudgetCall, SetBudgetCall.

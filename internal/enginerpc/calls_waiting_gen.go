@@ -45,7 +45,7 @@ func (DeliverSignalCall) info() callInfo {
 }
 
 func (c DeliverSignalCall) encode(w *wire) {
-	w.reserve(14, 18)
+	w.reserve(14, 19)
 	w.execution("execution_id", c.ExecutionID)
 	w.need("waitpoint_id", string(c.WaitpointID))
 	w.need("signal_id", string(c.SignalID))
@@ -116,7 +116,7 @@ func (BufferSignalForPendingWaitpointCall) info() callInfo {
 }
 
 func (c BufferSignalForPendingWaitpointCall) encode(w *wire) {
-	w.reserve(9, 18)
+	w.reserve(9, 19)
 	w.execution("execution_id", c.ExecutionID)
 	w.need("waitpoint_id", string(c.WaitpointID))
 	w.need("signal_id", string(c.SignalID))

@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "437-60e179d86fdaf8f0"
+const build = "438-d92093826c5f367b"

@@ -27,7 +27,7 @@ end
 --            signal_category:text source_type:text source_identity:text payload:bytes? payload_encoding:text?=json
 --            idempotency_key:text? correlation_id:text? target_scope:text?=waitpoint created_at:unix_ms?
 --            dedup_ttl_ms:ms?=86400000 resume_delay_ms:ms?=0 signal_maxlen:int?=1000
---            max_signals_per_execution:int?=10000 waitpoint_token:text?
+--            max_signals_per_execution:int?=10000 waitpoint_token:text? comment:text?
 -- @errors    token missing_token invalid_token token_expired
 
 -- Fields of the waitpoint that a delivery reads.
@@ -66,7 +66,7 @@ function signal.limit_reached(K, n)
 end
 
 -- Records an accepted signal. Its record is written last: a signal without one has not been accepted.
-local function accept(c, K, A, n, effect)
+local function accept(c, K, A, core, n, effect)
   if is_deduplicated(K, A, n) then
     if n.keep_dedup then
       redis.call('SET', K.dedup, A.signal_id)
@@ -86,7 +86,7 @@ local function accept(c, K, A, n, effect)
     'idempotency_key', A.idempotency_key or '',
     'created_at', is_set(A.created_at) and A.created_at or c.now_text, 'accepted_at', c.now_text,
     'matched_waitpoint_id', A.waitpoint_id, 'payload_encoding', A.payload_encoding or 'json',
-    'observed_effect', effect)
+    'observed_effect', effect, unpack(wait.comment(K.core, core, A.comment)))
 end
 
 -- Checks whether a waitpoint with its condition (nil without one) takes signals now. Returns nil, or the error reply.
@@ -160,7 +160,7 @@ function signal.deliver(c, K, A, core, w, state, n, delay)
   if place then
     effect = condition.is_met(state) and 'resume_condition_satisfied' or 'appended_to_waitpoint'
   end
-  accept(c, K, A, n, effect)
+  accept(c, K, A, core, n, effect)
   if place then condition.write_match(K.condition, state, place) end
   count_signal(c, K, A, core, w, place ~= nil)
   if core.managed then event_log.add_for(c, core, 'signalled', core.current_attempt_index, A.signal_name) end
@@ -242,7 +242,7 @@ signal.BUFFERED = BUFFERED
 
 -- Keeps a signal to a pending waitpoint, after all checks. `effect` is recorded with the signal.
 function signal.buffer(c, K, A, core, n, effect)
-  accept(c, K, A, n, effect)
+  accept(c, K, A, core, n, effect)
   if not core.managed then return end
   signal.weigh(K, A)
   event_log.add_for(c, core, 'signalled', core.current_attempt_index, A.signal_name)

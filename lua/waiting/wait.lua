@@ -332,28 +332,20 @@ local function end_node(c, execution_id, core_key, core, value)
   })
 end
 
--- Maximum size (bytes) of the comment in the failure of a rejected node.
-local MAX_COMMENT = 1024
+-- Maximum size (bytes) of the comment of a rejection, which its sender has cut.
+local MAX_COMMENT = 1027
 
--- Returns a text of at most that size, which does not end within a character of UTF-8.
-local function cut(text, size)
-  if #text <= size then return text end
-  while size > 0 and string.find(string.sub(text, size + 1, size + 1), '[\128-\191]') do size = size - 1 end
-  return string.sub(text, 1, size) .. '…'
-end
-
--- Returns the comment of a decision, by its payload; nil without one.
-local function comment_of(payload)
-  local ok, answer = pcall(cjson.decode, payload or '')
-  local comment = ok and type(answer) == 'table' and answer.comment
-  return type(comment) == 'string' and comment ~= '' and cut(comment, MAX_COMMENT) or nil
+-- Returns the field that keeps the comment of a signal with its record, and the comment: where it rejects an approval node, the
+-- failure has it. Empty for other waits.
+function wait.comment(core_key, core, comment)
+  if not core.wait or not is_set(comment) or #comment > MAX_COMMENT then return {} end
+  return wait.of_node(core.wait_spec or record.value(core_key, 'wait_spec')).approval and { 'comment', comment } or {}
 end
 
 -- Fails an approval node that a decisive signal has rejected.
 local function reject_node(c, execution_id, core_key, core, signal_id)
-  local source = redis.call('HGET', key.signal_record(c, signal_id), 'source_identity')
-  local comment = comment_of(redis.call('GET', key.signal_payload(c, signal_id)) or nil)
-  local reason = 'rejected by ' .. (source or '') .. (comment and ': ' .. comment or '')
+  local s = redis.call('HMGET', key.signal_record(c, signal_id), 'source_identity', 'comment')
+  local reason = 'rejected by ' .. (s[1] or '') .. (is_set(s[2]) and ': ' .. s[2] or '')
   suspension_record.leave_indexes(c, execution_id, core)
   terminal.finish(c, execution_id, core_key, core, {
     outcome = 'failed', attempt_state = 'none', blank = { 'current_suspension_id', 'current_waitpoint_id' },

@@ -241,7 +241,7 @@ var mayImport = map[string][]string{
 		"enginecore", "internal/enginerpc", "internal/engine", "internal/engine/batching", "internal/partitionmerge",
 	},
 	"internal/partitionmerge": {"internal/keyspace"},
-	"internal/decision":       {"fabrictype"},
+	"internal/decision":       {"fabrictype", "internal/activityspec"},
 	"internal/answer": {
 		"internal/keyspace",
 		"activity", "enginecore", "fabrictype", "internal/activityspec", "internal/auditlink", "internal/engine",

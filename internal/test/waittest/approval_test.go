@@ -9,8 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -165,5 +167,36 @@ func TestStartWithASignalThatDoesNotCount(t *testing.T) {
 		require.ErrorIs(t, err, runtime.ErrSignalDoesNotCount)
 		_, err = runtime.Start(ctx, b.Client, def, "", runtime.WithID("r"), with("agree", "bob"))
 		require.ErrorIs(t, err, runtime.ErrSignalDoesNotCount)
+	})
+}
+
+// A rejection that comes before the approval has begun fails it with its comment once it begins. A rejection of another wait
+// leaves nothing of its comment in the record of the signal.
+func TestRejectedAhead(t *testing.T) {
+	t.Parallel()
+	f := flow.New[string, signals]("ahead")
+	begin := flow.Node(f, "begin", activity.New("ahead.begin", func(context.Context, string) (string, error) { return "", nil }), f.Input())
+	other := flow.Waitpoint[activity.Decision](f, "other", activity.Signals("reject"))
+	flow.Return(f, flow.Approval(f, "go-live", flow.After(begin), flow.After(other)))
+	def, err := f.Build()
+	require.NoError(t, err)
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		reject := runtime.Signal{Name: "reject", Source: "ann", Payload: activity.Decision{Comment: "not on a Friday"}}
+		run, err := runtime.Start(ctx, b.Client, def, "", runtime.WithSignal(runtime.WaitName{Node: "go-live"}, reject))
+		require.NoError(t, err)
+		elsewhere, err := run.SignalWait(ctx, runtime.WaitName{Node: "other"}, reject)
+		require.NoError(t, err)
+		conn, p := engine.ConnOf(b.Engine.Internal()), b.Locate(t, "ahead", run.ID()).Partition
+		for id, want := range map[string]bool{run.SignalResult().SignalID: true, elsewhere.SignalID: false} {
+			key := conn.Keys().SignalRecord(p, enginecore.SignalID(id))
+			kept, err := conn.Client().Do(ctx, conn.Client().B().Hexists().Key(key).Field("comment").Build()).AsBool()
+			require.NoError(t, err)
+			require.Equal(t, want, kept)
+		}
+		b.Worker(t, def.Handlers())
+		_, err = run.Result(ctx)
+		require.ErrorContains(t, err, "rejected by ann: not on a Friday")
+		b.Settle(t)
 	})
 }

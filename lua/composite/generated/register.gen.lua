@@ -117,6 +117,7 @@ local function ffx_submit_signals(args, at)
     signal_category = args[at + 10],
     correlation_id = args[at + 11],
     checked = args[at + 12],
+    comment = args[at + 13],
   }
 end
 
@@ -174,7 +175,7 @@ redis.register_function('ffx3_submit', function(keys, args)
   fires, at = group(args, at, 6, ffx_submit_fires)
   local signals_count = args[at]
   local signals
-  signals, at = group(args, at, 12, ffx_submit_signals)
+  signals, at = group(args, at, 13, ffx_submit_signals)
   local arrivals_count = args[at]
   local arrivals
   arrivals, at = group(args, at, 12, ffx_submit_arrivals)
@@ -568,6 +569,7 @@ redis.register_function{ function_name = 'ffx3_signal_node', flags = { 'allow-oo
     signal_category = args[10],
     correlation_id = args[11],
     checked = args[12],
+    comment = args[13],
   }))
 end }
 
@@ -593,6 +595,7 @@ redis.register_function{ function_name = 'ffx3_signal', flags = { 'allow-oom' },
     signal_category = args[10],
     correlation_id = args[11],
     checked = args[12],
+    comment = args[13],
   }))
 end }
 

@@ -289,7 +289,7 @@ end
 -- @group    own_tags           run:int name:text value:text
 -- @group    parents            run:int execution_id:text fail_fast:bool
 -- @group    fires              schedule_id:schedule_id name:text incarnation:text serial:int fire_at:unix_ms start_before:unix_ms
--- @group    signals            run:int node:text step:text signal_id:signal_id signal_name:text source_type:text source_identity:text idempotency_key:text payload:bytes signal_category:text correlation_id:text checked:text
+-- @group    signals            run:int node:text step:text signal_id:signal_id signal_name:text source_type:text source_identity:text idempotency_key:text payload:bytes signal_category:text correlation_id:text checked:text comment:text
 -- @group    arrivals           run:int key_id:run_key_id key:text call_id:text at_once:int when_taken:text unique_for:ms windows:csv when_many:text quiet:ms at_most:ms max_inputs:int
 -- @group    forks              run:int forked_from:text
 -- @group    kept               node:int result:value

@@ -157,8 +157,9 @@ function wait_control.take(c, A, core)
   return take(c, k, A, core or suspension.core(k.core), w)
 end
 
--- A signal as its sender describes it, and the SHA-1 in hex of the schema with which its payload was checked.
--- @arguments outgoing_signal signal_id:signal_id signal_name:text source_type:text source_identity:text idempotency_key:text? payload:bytes? signal_category:text? correlation_id:text? checked:text?
+-- A signal as its sender describes it, the SHA-1 in hex of the schema with which its payload was checked, and the comment of a
+-- rejection.
+-- @arguments outgoing_signal signal_id:signal_id signal_name:text source_type:text source_identity:text idempotency_key:text? payload:bytes? signal_category:text? correlation_id:text? checked:text? comment:text?
 
 -- @function ffx_signal
 -- @summary  Sends a signal to a waitpoint of a managed flow, in one step with all its effects: a wait that has not begun keeps
