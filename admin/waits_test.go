@@ -95,6 +95,10 @@ func TestSignalsToRunsAreChecked(t *testing.T) {
 			_, found := errors.AsType[*fabrictype.ValueError](err)
 			require.True(t, found, bad)
 		}
+		signal.Payload = []byte(`{"n":5,"deep":` + strings.Repeat("[", 1000) + strings.Repeat("]", 1000) + "}")
+		_, err = d.DeliverSignal(d.ctx, signal)
+		require.ErrorIs(t, err, admin.ErrInvalid)
+		require.ErrorContains(t, err, "payload is nested 1001 deep, at most 1000 is allowed")
 		signal.Payload = []byte(`{"n":5}`)
 		for _, bad := range []string{strings.Repeat("x", 257), "a\nb"} {
 			other := signal

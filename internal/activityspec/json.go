@@ -113,6 +113,35 @@ func encodesItself(t reflect.Type) bool {
 	return t.Implements(reflect.TypeFor[json.Marshaler]()) || t.Implements(reflect.TypeFor[encoding.TextMarshaler]())
 }
 
+// maxDepth bounds how deep the payload of a signal is nested.
+const maxDepth = 1000
+
+// CheckDepth refuses the payload of a signal that is nested too deep. It need not be valid JSON.
+func CheckDepth(payload []byte) error {
+	if len(payload) <= maxDepth {
+		return nil
+	}
+	depth, deepest, quoted := 0, 0, false
+	for i := 0; i < len(payload); i++ {
+		switch c := payload[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '[', c == '{':
+			depth++
+			deepest = max(deepest, depth)
+		case c == ']', c == '}':
+			depth--
+		}
+	}
+	if deepest > maxDepth {
+		return fmt.Errorf("payload is nested %d deep, at most %d is allowed", deepest, maxDepth)
+	}
+	return nil
+}
+
 // CheckJSON returns nil for a text in JSON whose meaning is the same for all who read it. Readers differ about names
 // that an object has twice, texts that are not UTF-8, and halves of surrogate pairs: those are errors.
 func CheckJSON(text []byte) error {

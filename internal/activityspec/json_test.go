@@ -65,6 +65,26 @@ func TestEncodeJSON(t *testing.T) {
 	require.NotContains(t, string(got), "fffd")
 }
 
+// Brackets within texts do not nest, and a payload need not be JSON.
+func TestCheckDepth(t *testing.T) {
+	t.Parallel()
+	lists := func(depth int, inner string) string {
+		return strings.Repeat("[", depth) + inner + strings.Repeat("]", depth)
+	}
+	for _, payload := range []string{
+		lists(1000, `{`), lists(1000, `{"a":1}`), lists(1000, `"`+strings.Repeat("[", 2000)), strings.Repeat("[]", 2000),
+	} {
+		err := CheckDepth([]byte(payload))
+		if strings.Contains(payload, "{") {
+			require.EqualError(t, err, "payload is nested 1001 deep, at most 1000 is allowed")
+		} else {
+			require.NoError(t, err)
+		}
+	}
+	require.NoError(t, CheckDepth([]byte(lists(1000, `"\\\"`+strings.Repeat("{", 10)+`"`))))
+	require.NoError(t, CheckDepth([]byte(strings.Repeat("x", 1000)+`"\`)))
+}
+
 func FuzzCheckJSON(f *testing.F) {
 	for _, seed := range []string{`{"a":[1,{"b":"\ud83d\ude00"}]}`, `{"a":1,"a":2}`, `"\u`, strings.Repeat("[", 50)} {
 		f.Add([]byte(seed))

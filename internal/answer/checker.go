@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/decision"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -55,6 +56,9 @@ func (c *Checker) SignalNode(
 // SendSignal is Signal for a call that carries a signal. send makes the call, and returns the schema against which the
 // engine wants the payload to be held, if it does. schema is the one that the caller expects, if it knows one.
 func (c *Checker) SendSignal(s *enginerpc.OutgoingSignal, schema string, send func() (schema string, err error)) error {
+	if err := activityspec.CheckDepth(s.Payload); err != nil {
+		return engine.Invalid("%w", err)
+	}
 	s.Comment = decision.Comment(s.SignalName, s.Payload)
 	return c.send("payload of signal "+s.SignalName, s.SignalName, s.Payload, schema, func(checked string) (string, error) {
 		s.Checked = checked

@@ -77,9 +77,9 @@ func Find(ctx context.Context, conn *enginerpc.Conn, s *enginerpc.Signal) (Wait,
 }
 
 // Apply returns why the wait does not take a signal, or nil: a text of the signal is too long or has control
-// characters, or its payload does not satisfy the wait of a run, then with a *fabrictype.ValueError. A wait that has
-// ended takes any payload, since it takes no signal. The bounds for the wait of a run apply regardless of the bounds
-// that the sender requests.
+// characters, its payload is nested too deep for the wait of a run, or does not satisfy that wait, then with a
+// *fabrictype.ValueError. A wait that has ended takes any payload, since it takes no signal. The bounds for the wait of
+// a run apply regardless of the bounds that the sender requests.
 func (w *Wait) Apply(s *enginerpc.Signal) error {
 	for _, text := range []struct{ name, value string }{
 		{"signal_name", s.SignalName}, {"signal_category", s.SignalCategory}, {"source_type", s.SourceType},
@@ -96,6 +96,9 @@ func (w *Wait) Apply(s *enginerpc.Signal) error {
 	s.MaxSignalsPerExecution, s.SignalMaxlen = MaxSignals, MaxSignals // all of them stay with the run
 	if w.Closed {
 		return nil
+	}
+	if err := activityspec.CheckDepth(s.Payload); err != nil {
+		return err
 	}
 	s.Comment = decision.Comment(s.SignalName, s.Payload)
 	subject, payload := "payload of signal "+s.SignalName, s.Payload

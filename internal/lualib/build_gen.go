@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "438-d92093826c5f367b"
+const build = "439-92312562be8390c9"

@@ -12,21 +12,6 @@ local MAX_TEXT = 256
 -- A signal is recognised as long as its waitpoint exists.
 local LIMITS = { dedup_ttl_ms = 1, keep_dedup = true, signal_maxlen = MAX_SIGNALS, max_signals_per_execution = MAX_SIGNALS }
 
--- Maximum depth of a signal's JSON: as deep as the decoder of the servers accepts, where signals are listed.
-local MAX_DEPTH = 1000
-
--- Returns the depth of a JSON text. Texts with few brackets are not checked closely, and give 0.
-local function depth_of(json)
-  if #json <= MAX_DEPTH or select(2, string.gsub(json, '[%[{]', '')) <= MAX_DEPTH then return 0 end
-  local bare = string.gsub(string.gsub(json, '\\.', ''), '"[^"]*"', '')
-  local depth, deepest = 0, 0
-  for bracket in string.gmatch(bare, '[%[%]{}]') do
-    depth = depth + ((bracket == '[' or bracket == '{') and 1 or -1)
-    deepest = math.max(deepest, depth)
-  end
-  return deepest
-end
-
 -- Returns the error reply for arguments that no waitpoint takes; nil when they are valid.
 function wait_control.check_signal(A)
   if #(A.signal_id or '') ~= 36 then return reply.err('invalid_input', 'signal_id must be a UUID') end
@@ -36,10 +21,6 @@ function wait_control.check_signal(A)
     end
   end
   if not is_set(A.signal_name) then return reply.err('invalid_input', 'signal_name must be given') end
-  local depth = depth_of(A.payload or '')
-  if depth > MAX_DEPTH then
-    return reply.err('invalid_input', 'payload is nested ' .. depth .. ' deep, at most ' .. MAX_DEPTH .. ' is allowed')
-  end
   return nil
 end
 
