@@ -653,8 +653,6 @@ type ListWaitsCall struct {
 	FlowName string
 	// Audience: optional.
 	Audience string
-	// Text: optional.
-	Text string
 	// After: optional.
 	After time.Time
 	// Before: optional.
@@ -677,12 +675,12 @@ type ListWaitsReply struct {
 
 // ListWaits runs ffx3_list_waits. Returns open waits of all runs in one partition, with their runs, in
 // the order `opened` (the longest wait first) or `due` (those with a timeout, the next one first), or
-// the other way round with `newest_first`: of a flow, with certain tags of the run, of an audience,
-// with a text in title or question, at `after` or later and `before` or earlier in the order's time.
-// With `behind_id`, returns those after the execution with that id at `after`, or `before` when the
-// newest come first. Checks a bounded number of waits and may return fewer than there are: while
-// `more`, continue after `next_at` and `next_id`. The tags are names and values in turn. Waitpoints
-// that are opened ahead of their wait are not among them.
+// the other way round with `newest_first`: of a flow, with certain tags of the run, of an audience, at
+// `after` or later and `before` or earlier in the order's time. With `behind_id`, returns those after
+// the execution with that id at `after`, or `before` when the newest come first. Checks a bounded
+// number of waits and may return fewer than there are: while `more`, continue after `next_at` and
+// `next_id`. The tags are names and values in turn. Waitpoints that are opened ahead of their wait are
+// not among them.
 //
 // It only reads. Error codes: errorcode.InvalidInput.
 func (conn *Conn) ListWaits(ctx context.Context, c ListWaitsCall) (ListWaitsReply, error) {
@@ -694,7 +692,7 @@ func (ListWaitsCall) info() callInfo {
 }
 
 func (c ListWaitsCall) encode(w *wire) {
-	w.reserve(1, 10+len(c.Tags))
+	w.reserve(1, 9+len(c.Tags))
 	w.partition(c.Partition, keyspace.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Order)
@@ -703,7 +701,6 @@ func (c ListWaitsCall) encode(w *wire) {
 	w.text(c.Namespace)
 	w.text(c.FlowName)
 	w.text(c.Audience)
-	w.text(c.Text)
 	w.time(c.After)
 	w.time(c.Before)
 	w.text(c.BehindID)

@@ -440,10 +440,10 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "1", "cursor of test"}},
 		{"ffx3_list_waits", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ListWaitsCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Order: "order of test", NewestFirst: true, Limit: 6, Namespace: "namespace of test", FlowName: "flow_name of test", Audience: "audience of test", Text: "text of test", After: time.UnixMilli(1795188498438).UTC(), Before: time.UnixMilli(1795188498438).UTC(), BehindID: "behind_id of test", Tags: []string{"tags of test", "tags2 of test"}})
+			return Wire(k, ListWaitsCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, Order: "order of test", NewestFirst: true, Limit: 6, Namespace: "namespace of test", FlowName: "flow_name of test", Audience: "audience of test", After: time.UnixMilli(1795188498438).UTC(), Before: time.UnixMilli(1795188498438).UTC(), BehindID: "behind_id of test", Tags: []string{"tags of test", "tags2 of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"order of test", "1", "6", "namespace of test", "flow_name of test", "audience of test", "text of test", "1795188498438", "1795188498438", "behind_id of test", "tags of test", "tags2 of test"}},
+			[]string{"order of test", "1", "6", "namespace of test", "flow_name of test", "audience of test", "1795188498438", "1795188498438", "behind_id of test", "tags of test", "tags2 of test"}},
 		{"ffx3_read_waitpoint", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReadWaitpointCall{Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", WaitpointToken: "waitpoint_token of test", Namespace: "namespace of test", FlowID: "flow_id of test", Cursor: "cursor of test"})
 		},

@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "439-92312562be8390c9"
+const build = "440-e002babadef28cc7"

@@ -116,10 +116,29 @@ func (s *asking) ask(
 			if err != nil {
 				return nil, err
 			}
+			if !s.query.hasText(&w) {
+				continue
+			}
 			found[i].Items = append(found[i].Items, partitionmerge.Item[Waitpoint]{At: s.position(w), Value: w})
 		}
 	}
 	return found, nil
+}
+
+// hasText reports whether the title or the question of a wait contains the text of the query.
+func (q *Query) hasText(w *Waitpoint) bool {
+	text := lower(q.Text)
+	return text == "" || strings.Contains(lower(w.Title), text) || strings.Contains(lower(w.Question), text)
+}
+
+// lower replaces the letters A to Z.
+func lower(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'A' && r <= 'Z' {
+			return r + 'a' - 'A'
+		}
+		return r
+	}, text)
 }
 
 func (s *asking) position(w Waitpoint) partitionmerge.Position {
@@ -134,7 +153,7 @@ func (s *asking) call(q partitionmerge.Question) enginerpc.ListWaitsCall {
 	call := enginerpc.ListWaitsCall{
 		Partition: q.Partition, Order: strings.TrimPrefix(s.query.Sort, "-"), Limit: waitsPerCall,
 		NewestFirst: s.query.Sort == NewestFirst, Namespace: string(s.session.Namespace),
-		FlowName: s.query.Flow, Audience: s.query.Audience, Text: s.query.Text,
+		FlowName: s.query.Flow, Audience: s.query.Audience,
 		After: runsearch.WholeFrom(s.query.From), Before: runsearch.LastBefore(s.query.Before),
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.query.Tags)) {

@@ -109,6 +109,40 @@ func TestWaitsOfAllRuns(t *testing.T) {
 	})
 }
 
+// A text is found in one page after waits that fill several calls to each partition.
+func TestTextIsFoundAfterManyWaits(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		plain := newReview(t, "plain", activity.Title("Contract"))
+		last := newReview(t, "last", activity.Title("Contract"), activity.Question("Ümlaut, and Sign"))
+		var runs []runtime.NewRun[int]
+		for range 120 * engine.ConnOf(b.Engine.Internal()).Partitioning().Flow {
+			runs = append(runs, runtime.NewRun[int]{Input: 1})
+		}
+		_, err := runtime.StartMany(ctx, b.Client, plain, runs)
+		require.NoError(t, err)
+		enginetest.Pass(t, engine.ConnOf(b.Engine.Internal()), 2*time.Millisecond)
+		_, err = runtime.Start(ctx, b.Client, last, 1, runtime.WithID("l"))
+		require.NoError(t, err)
+		fixture.AwaitWaits(t, b.Client, runtime.WaitQuery{}, len(runs)+1)
+		for _, text := range []string{"SIGN", "ümlaut"} { // only A to Z match in either case
+			page, err := b.Client.ListWaits(ctx, runtime.WaitQuery{Text: text}, "", 1)
+			require.NoError(t, err)
+			if text == "SIGN" {
+				require.Equal(t, []string{"l"}, runsOf(page.Items))
+			} else {
+				require.Empty(t, page.Items)
+				require.Empty(t, page.Next)
+			}
+		}
+		page, err := b.Client.ListWaits(ctx, runtime.WaitQuery{Text: "contract", Sort: "-opened"}, "", 1)
+		require.NoError(t, err)
+		require.Equal(t, []string{"l"}, runsOf(page.Items))
+		require.NotEmpty(t, page.Next)
+	})
+}
+
 func runsOf(waits []runtime.Waitpoint) []string {
 	var runs []string
 	for _, w := range waits {

@@ -631,11 +631,10 @@ redis.register_function{ function_name = 'ffx3_list_waits', flags = { 'no-writes
     namespace = args[4],
     flow_name = args[5],
     audience = args[6],
-    text = args[7],
-    after = args[8],
-    before = args[9],
-    behind_id = args[10],
-    tags = rest(args, 11),
+    after = args[7],
+    before = args[8],
+    behind_id = args[9],
+    tags = rest(args, 10),
   })
 end }
 

@@ -113,14 +113,6 @@ local function is_among(list, wanted)
   return false
 end
 
-local function has_text(about, text)
-  for _, field in ipairs({ 'title', 'question' }) do
-    local said = type(about[field]) == 'string' and string.gsub(about[field], '[A-Z]+', string.lower)
-    if said and string.find(said, text, 1, true) then return true end
-  end
-  return false
-end
-
 -- Returns the wait that an execution of the index is in, and its run, or nil when it is not wanted.
 local function found(c, q, execution_id)
   local core_key = key.exec_core(c, execution_id)
@@ -128,11 +120,7 @@ local function found(c, q, execution_id)
   if not core or core.lifecycle_phase ~= 'suspended' or not core.managed or not is_set(core.current_waitpoint_id) then return nil end
   local w = record.read(key.waitpoint_record(c, core.current_waitpoint_id), LISTED)
   if not w or w.state ~= 'active' or w.timer then return nil end
-  if is_set(q.audience) or is_set(q.text) then
-    local about = wait.about(core_key, core, w)
-    if is_set(q.audience) and not is_among(about.audience, q.audience) then return nil end
-    if is_set(q.text) and not has_text(about, string.lower(q.text)) then return nil end
-  end
+  if is_set(q.audience) and not is_among(wait.about(core_key, core, w).audience, q.audience) then return nil end
   local run = run_of(c, q, core)
   if not run then return nil end
   return run, describe(c, execution_id, core, core.current_waitpoint_id, w)
@@ -153,8 +141,7 @@ end
 -- @function ffx_list_waits
 -- @summary  Returns open waits of all runs in one partition, with their runs, in the order `opened` (the longest wait first) or
 --           `due` (those with a timeout, the next one first), or the other way round with `newest_first`: of a flow, with certain
---           tags of the run, of an audience, with a text in title or question, at `after` or later and `before` or earlier in the
---           order's time. With `behind_id`, returns those after the execution with that id at `after`, or `before` when the
+--           tags of the run, of an audience, at `after` or later and `before` or earlier in the order's time. With `behind_id`, returns those after the execution with that id at `after`, or `before` when the
 --           newest come first. Checks a bounded number of waits and may return fewer than there are: while `more`, continue after
 --           `next_at` and `next_id`. The tags are names and values in turn. Waitpoints that are opened ahead of their wait are
 --           not among them.
@@ -166,7 +153,6 @@ end
 -- @arg      namespace          text optional
 -- @arg      flow_name          text optional
 -- @arg      audience           text optional
--- @arg      text               text optional
 -- @arg      after              unix_ms optional
 -- @arg      before             unix_ms optional
 -- @arg      behind_id          text optional
