@@ -1298,8 +1298,8 @@ type ReadValuesReply struct {
 
 // ReadValues runs ffx3_read_values. Returns the input of a flow, and the states and results of
 // executions of its partition, in the requested order: for each value its size and its first
-// `max_bytes` bytes. Reads values of four mebibytes together, but at least one execution: call again
-// for the rest.
+// `max_bytes` bytes, for a list -1 and all of it. Reads values of four mebibytes together, but at
+// least one execution: call again for the rest.
 //
 // It only reads. Error codes: errorcode.InvalidInput.
 func (conn *Conn) ReadValues(ctx context.Context, c ReadValuesCall) (ReadValuesReply, error) {

@@ -1,6 +1,7 @@
 package enginerpc
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
@@ -199,4 +200,39 @@ func TestClassify(t *testing.T) {
 func isDecodeError(err error) bool {
 	var malformed *enginecore.DecodeError
 	return errors.As(err, &malformed)
+}
+
+// A list of the library becomes the JSON that it is; a damaged one ends early. Other values stay.
+func TestValueOfList(t *testing.T) {
+	t.Parallel()
+	list := func(sort string, texts ...string) string {
+		b := []byte(listMark + sort)
+		for _, text := range texts {
+			b = binary.LittleEndian.AppendUint32(b, uint32(len(text)))
+			b = append(b, text...)
+		}
+		return string(b)
+	}
+	signal := func(payload string) []string {
+		return []string{"1", "a<\"", "external", "client", "ann", "", "5", payload}
+	}
+	const head = `{"id":"1","name":"a<\"","category":"external","source_type":"client","source":"ann","correlation_id":"","payload":`
+	for stored, want := range map[string]string{
+		"": "", "null": "null", listMark: listMark, listMark + "x": listMark + "x",
+		listMark + "p" + listMark + "s":                          listMark + "s",
+		list("a", `["x, ]"]`, " [ 1,2 ]\n", "[]", `[{"z":1.0}]`): `["x, ]",1,2,{"z":1.0}]`,
+		list("a"): "[]", list("s"): "[]",
+		list("s", append(signal(`{"z": 1.0}`), signal("")...)...): "[" + head + `{"z": 1.0},"at":5},` + head + `null,"at":5}]`,
+		list("s", signal("nan\xff")...):                           "[" + head + `"nan\ufffd","at":5}]`,
+		list("s", append(signal("1"), "half")...):                 "[" + head + `1,"at":5}]`,
+		list("a", "[1]") + "\x00\x00\x00\x01":                     "[1]",
+	} {
+		got := string(Value([]byte(stored)))
+		if want = strings.ReplaceAll(want, `\ufffd`, "\uFFFD"); got != want {
+			t.Errorf("%q is %s, want %s", stored, got, want)
+		}
+		if again := string(Value(stowed([]byte(stored)))); again != stored {
+			t.Errorf("%q is stored as %q", stored, again)
+		}
+	}
 }

@@ -62,6 +62,7 @@ func isNamed(b []byte) bool {
 
 // value sends an input or a result: a large one before the call, which names it.
 func (w *wire) value(b []byte) {
+	b = stowed(b)
 	if w.inline || len(b) < LargeValue && !isNamed(b) {
 		w.bytes(b)
 		return
@@ -164,7 +165,7 @@ func storedValue(r *fields, name string) []byte { return r.stored(bytesValue(r, 
 // stored returns the value for the text in its place. While it is not known, stored notes the text.
 func (r *fields) stored(b []byte) []byte {
 	if !isNamed(b) {
-		return b
+		return Value(b)
 	}
 	root := r.root()
 	if root.values == nil {
@@ -176,10 +177,10 @@ func (r *fields) stored(b []byte) []byte {
 		return nil
 	}
 	if v.given {
-		return append([]byte{}, v.bytes...)
+		return Value(append([]byte{}, v.bytes...))
 	}
 	v.given = true
-	return v.bytes
+	return Value(v.bytes)
 }
 
 // KeptValue returns the key and the size of a value of a run, given the text that is stored in its place. ok is false

@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "440-e002babadef28cc7"
+const build = "443-ef4448ffe43a6ab6"

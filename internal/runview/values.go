@@ -63,14 +63,25 @@ func (r *Reader) readValues(
 		if err != nil {
 			return read, err
 		}
-		read.input = enginerpc.ReadValue{Has: reply.HasInput, Size: reply.InputSize, Part: reply.Input}
+		read.input = beginning(
+			enginerpc.ReadValue{Has: reply.HasInput, Size: reply.InputSize, Part: reply.Input}, limit)
 		for i, value := range reply.Executions {
+			value = beginning(value, limit)
 			read.nodes[page[i]] = value
 			read.bytes += len(value.Part)
 		}
 		names = names[max(1, len(reply.Executions)):]
 	}
 	return read, nil
+}
+
+// beginning cuts a value that came whole, since the engine keeps it in another form.
+func beginning(v enginerpc.ReadValue, limit int) enginerpc.ReadValue {
+	if v.Size < 0 {
+		v.Size = int64(len(v.Part))
+		v.Part = v.Part[:min(len(v.Part), limit)]
+	}
+	return v
 }
 
 // nodeID returns the id of the execution of a node that the graph of the run has.

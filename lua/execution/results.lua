@@ -1,5 +1,29 @@
 -- Results of executions.
 
+-- A list that the library keeps instead of a value, out of values that it does not read: the mark, the letter of its sort, and the
+-- texts, each after its length. Clients make the value out of it. internal/enginerpc/lists.go is the other side, and has the sorts.
+results.LIST = '\0list '
+
+-- Sorts of lists: signals with eight texts each, and JSON arrays that become one. A client marks a value that begins as a list
+-- does as one of the sort p, with its bytes alone.
+results.SIGNALS, results.ARRAYS = 's', 'a'
+local PLAIN = results.LIST .. 'p'
+
+-- Returns texts as they are in a list.
+function results.listed(texts)
+  local list = {}
+  for i, text in ipairs(texts) do list[i] = struct.pack('<I4', #text) .. text end
+  return table.concat(list)
+end
+
+-- Reports whether a stored text is a list.
+function results.is_list(text) return string.sub(text, 1, #results.LIST) == results.LIST end
+
+-- Returns a value without the mark of a client: programs of the contract do not know it.
+function results.plain(text)
+  return string.sub(text, 1, #PLAIN) == PLAIN and string.sub(text, #PLAIN + 1) or text
+end
+
 -- Writes the result of an execution; without one, removes the stored result. Returns it as results.named does.
 function results.write(c, execution_id, text)
   local s, at = store.of(key.exec_core(c, execution_id))

@@ -276,39 +276,17 @@ function wait.open(c, execution_id, core_key, core)
   return terminal.PUBLIC_STATE[ended.terminal_outcome] or 'suspended'
 end
 
--- Reports whether all numbers and words of a text that the server's decoder accepts are valid JSON, and no string contains a
--- control character: the decoder also accepts "007", "nan" and "0x10" as numbers.
-local function is_strict(text)
-  local bare = string.gsub(string.gsub(text, '\\.', ''), '"[^"%z\1-\31]*"', ' ')
-  for word in string.gmatch(bare, '[^%s,:%[%]{}]+') do
-    local digits = string.gsub(string.gsub(word, '[eE][+-]?%d+$', ''), '%.%d+$', '')
-    if word ~= 'true' and word ~= 'false' and word ~= 'null' and digits ~= '0' and digits ~= '-0'
-      and not string.find(digits, '^%-?[1-9]%d*$') then
-      return false
-    end
-  end
-  return true
-end
-
--- Returns a payload as an element of a JSON list: unchanged, or as a string when it is not JSON.
-local function embedded_json(payload)
-  if not payload or payload == '' then return 'null' end
-  if pcall(cjson.decode, payload) and is_strict(payload) then return payload end
-  return cjson.encode(payload)
-end
-
--- Returns a JSON list of the signals that a condition took, in the order of arrival.
+-- Returns the list of the signals that a condition took, in the order of arrival.
 function wait.collected(c, state)
-  local list = {}
-  for i, signal_id in ipairs(condition.taken_signals(state)) do
-    local s = redis.call('HMGET', key.signal_record(c, signal_id), 'signal_name', 'source_identity', 'accepted_at',
-      'signal_category', 'source_type', 'correlation_id')
-    list[i] = '{"id":' .. cjson.encode(signal_id) .. ',"name":' .. cjson.encode(s[1] or '')
-      .. ',"category":' .. cjson.encode(s[4] or '') .. ',"source_type":' .. cjson.encode(s[5] or '')
-      .. ',"source":' .. cjson.encode(s[2] or '') .. ',"correlation_id":' .. cjson.encode(s[6] or '') .. ',"payload":'
-      .. embedded_json(redis.call('GET', key.signal_payload(c, signal_id))) .. ',"at":' .. (s[3] or '0') .. '}'
+  local texts = {}
+  for _, signal_id in ipairs(condition.taken_signals(state)) do
+    local s = redis.call('HMGET', key.signal_record(c, signal_id), 'signal_name', 'signal_category', 'source_type', 'source_identity',
+      'correlation_id', 'accepted_at')
+    texts[#texts + 1] = signal_id
+    for i = 1, 6 do texts[#texts + 1] = s[i] or '' end
+    texts[#texts + 1] = redis.call('GET', key.signal_payload(c, signal_id)) or ''
   end
-  return '[' .. table.concat(list, ',') .. ']'
+  return results.LIST .. results.SIGNALS .. results.listed(texts)
 end
 
 -- Returns the result of a wait. `o`: timed_out; payload of the deciding signal; result (an operator's); state (the condition,

@@ -217,12 +217,19 @@ func (l *waitFixture) result(name string) string {
 	l.t.Helper()
 	result, err := rowread.ResultOf(l.ctx, l.e.Client(), l.e.Keys(), l.p, l.id, l.run.Ordinal(name))
 	require.NoError(l.t, err)
-	return result
+	return string(enginerpc.Value([]byte(result)))
 }
 
+// journal returns the entries of the journal of a node, after the mark of each as the function gets it.
 func (l *waitFixture) journal(name string) map[string]string {
 	l.t.Helper()
-	return l.hash(l.e.Keys().ExecJournal(l.node(name)))
+	entries := l.hash(l.e.Keys().ExecJournal(l.node(name)))
+	for entry, stored := range entries {
+		if strings.HasPrefix(entry, "await:") {
+			entries[entry] = stored[:1] + string(enginerpc.Value([]byte(stored[1:])))
+		}
+	}
+	return entries
 }
 
 // events are the flow's log: event and node.

@@ -356,17 +356,27 @@ func TestCallsWithoutTheirValuesAreRefused(t *testing.T) {
 	})
 }
 
-// Bytes that look like the name of a value are a value, from programs of the library and of the contract.
+// Bytes that look like the name of a value, or like a list of the library, are a value, from programs of the library and of the
+// contract.
 func TestNamesOfValuesAreValues(t *testing.T) {
 	t.Parallel()
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		ctx, core := enginetest.Context(t), engine.ConnOf(b.Engine.Internal())
-		def := newTurns().chain(t, 1)
-		l := claimOne(t, b, def, text("input", 5000))
-		secret := "\x00kept " + l.place.Partition.Tag() + ":" + string(l.place.FlowID) + ":input 5002 "
-		require.Equal(t, "OK", l.complete(ctx, t, core, secret))
-		stored, err := fixture.ResultOf(ctx, b, l.node.ExecutionID)
-		require.NoError(t, err)
-		require.Equal(t, secret, string(stored))
-	})
+	for name, secret := range map[string]string{
+		"a name": "\x00kept ", "a mark": "\x00list ", "a list": "\x00list s\x01", "a large list": "\x00list p" + text("x", 5000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+				ctx, core, secret := enginetest.Context(t), engine.ConnOf(b.Engine.Internal()), secret
+				def := newTurns().chain(t, 1)
+				l := claimOne(t, b, def, text("input", 5000))
+				if name == "a name" {
+					secret += l.place.Partition.Tag() + ":" + string(l.place.FlowID) + ":input 5002 "
+				}
+				require.Equal(t, "OK", l.complete(ctx, t, core, secret))
+				stored, err := fixture.ResultOf(ctx, b, l.node.ExecutionID)
+				require.NoError(t, err)
+				require.Equal(t, secret, string(stored))
+			})
+		})
+	}
 }

@@ -2,6 +2,7 @@ package waittest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
@@ -450,6 +452,82 @@ func TestAwaitMistakes(t *testing.T) {
 				require.Equal(t, activityspec.CategoryDecode, runError.Category)
 			}
 		}
+		b.Settle(t)
+	})
+}
+
+// The library keeps the signals of a wait without reading them: all who read the result get the list of the payloads as they
+// came, its size, and the part of it that they ask for.
+func TestCollectedSignalsAreReadEverywhere(t *testing.T) {
+	t.Parallel()
+	type list = []activity.Signal[json.RawMessage]
+	inner := flow.New[int, list]("inner")
+	flow.Return(inner, flow.WaitpointSignals[json.RawMessage](inner, "ask", activity.AtLeast(2)))
+	innerDef, err := inner.Build()
+	require.NoError(t, err)
+	texts := activity.New("texts", func(_ context.Context, in list) (string, error) {
+		var out []string
+		for _, s := range in {
+			out = append(out, s.Name+string(s.Payload))
+		}
+		return strings.Join(out, "|"), nil
+	})
+	awaits := activity.New("awaits", func(ctx context.Context, _ int) (list, error) {
+		return activity.AwaitSignals[json.RawMessage](ctx, "answers", activity.AtLeast(2))
+	})
+	f := flow.New[int, string]("collecting")
+	sub := flow.Node(f, "of-sub", texts, flow.Sub(f, "sub", innerDef, f.Input()))
+	node := flow.Node(f, "of-node", texts, flow.WaitpointSignals[json.RawMessage](f, "node", activity.AtLeast(2)))
+	function := flow.Node(f, "of-function", texts, flow.Node(f, "function", awaits, f.Input()))
+	all := activity.New("all", func(_ context.Context, in []string) (string, error) { return strings.Join(in, "\n"), nil })
+	flow.Return(f, flow.Node(f, "all", all, flow.List(sub, node, function)))
+	def, err := f.Build()
+	require.NoError(t, err)
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		b.KeepingWorker(t, def.Handlers())
+		run, err := runtime.Start(ctx, b.Client, def, 1)
+		require.NoError(t, err)
+		first, second := `{"z":1.0,"a":["<",1E+2,"]"]}`, `"`+strings.Repeat("ü", 3000)+`"`
+		for _, w := range fixture.OpenWaits(t, ctx, run, 3) {
+			fixture.Send(t, ctx, b, w, runtime.Signal{Name: "one", Source: `a"b`, Payload: json.RawMessage(first)})
+			fixture.Send(t, ctx, b, w, runtime.Signal{Name: "two", Payload: json.RawMessage(second)})
+		}
+		want := "one" + first + "|two" + second
+		got, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, want+"\n"+want+"\n"+want, got)
+
+		desk, err := admin.New(b.Engine)
+		require.NoError(t, err)
+		stored, found, err := desk.ExecutionResult(ctx, b.Node(t, b.Locate(t, def.Name(), run.ID()), "node"))
+		require.NoError(t, err)
+		require.True(t, found)
+		var signals list
+		require.NoError(t, json.Unmarshal(stored, &signals))
+		require.Equal(t, `a"b`, signals[0].Source)
+		require.Equal(t, second, string(signals[1].Payload))
+		for _, size := range []int{10, 1 << 20} {
+			d, err := run.Describe(ctx, runtime.DescribeOptions{Values: true, ValueBytes: size})
+			require.NoError(t, err)
+			shown := map[string]*fabrictype.Value{}
+			for _, n := range d.Nodes {
+				shown[n.Name], shown["input "+n.Name] = n.Result, n.Input
+			}
+			for _, name := range []string{"node", "input of-node"} {
+				value := shown[name]
+				require.Equal(t, len(stored), value.Size, name)
+				require.Equal(t, size == 10, value.Truncated, name)
+				require.Equal(t, string(stored[:min(size, len(stored))]), string(value.Bytes()), name)
+			}
+		}
+		fork, err := run.Fork(ctx, runtime.ForkOptions{From: []string{"of-node"}})
+		require.NoError(t, err)
+		forked, err := runtime.Attach(fork, def)
+		require.NoError(t, err)
+		again, err := forked.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, got, again)
 		b.Settle(t)
 	})
 }

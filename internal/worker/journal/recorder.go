@@ -189,7 +189,7 @@ func decodeAwaited(stored []byte, collect bool) (activitycontext.Awaited, error)
 	case mark == markTimedOut:
 		return activitycontext.Awaited{TimedOut: true}, nil
 	case mark == markPayload && !collect, mark == markList && collect:
-		return activitycontext.Awaited{Data: stored[1:]}, nil
+		return activitycontext.Awaited{Data: enginerpc.Value(stored[1:])}, nil
 	}
 	return activitycontext.Awaited{}, activity.NonRetryable(activity.Category(
 		errors.New("the function waits in another way than it did when the wait began: Await and AwaitSignals do not "+

@@ -35,12 +35,6 @@ local function check(A, a)
   return nil
 end
 
--- Checks the input of a call that is collected. Returns nil, or the error reply.
-function arrival.check_collected(c, run)
-  if string.match(stored_value.bytes(c.at.prefix, run.input or ''), '^%[.*%]$') then return nil end
-  return reply.err('invalid_input', 'the input of a call that is collected must be a JSON array')
-end
-
 -- Returns the arrival of the call's run, to be stored with the run; nil for most calls. Returns nil and the error reply when it
 -- is invalid. The run gets the fields of its record.
 function arrival.parse(A)

@@ -42,14 +42,17 @@ local function gathering(c, n, a, pending)
   return flow
 end
 
--- Returns the input of a gathering run together with a call's input; nil and the outcome when that is not possible.
+-- Returns the input of a gathering run together with a call's input, as a list; nil and the outcome when that is not possible.
 local function joined_input(c, run, a, pending)
   if mode_of(a) == 'latest' then return run.input end
   local count = tonumber(pending.inputs) or 0
   if count >= a.max_inputs then return nil, { 'debounce_full', pending.run_id, number.text(count), 'inputs' } end
-  local added = stored_value.bytes(c.at.prefix, run.input)
-  local input = string.sub(redis.call('GET', key.flow_input(c, pending.flow_id)) or '[]', 1, -2) .. ',' .. string.sub(added, 2)
-  if #input > MAX_INPUT then return nil, { 'debounce_full', pending.run_id, number.text(#input), 'bytes' } end
+  local input = redis.call('GET', key.flow_input(c, pending.flow_id)) or ''
+  if not results.is_list(input) then input = results.LIST .. results.ARRAYS .. results.listed({ input }) end
+  input = input .. results.listed({ stored_value.bytes(c.at.prefix, run.input) })
+  -- The array has a comma in place of two brackets and a length.
+  local bytes = #input - #results.LIST - 5 * (count + 1)
+  if bytes > MAX_INPUT then return nil, { 'debounce_full', pending.run_id, number.text(bytes), 'bytes' } end
   return input
 end
 

@@ -19,7 +19,7 @@ function completion.commit(c, A)
   if not err and stored_value.is_missing(c.at.prefix, result) then err = reply.err(stored_value.MISSING) end
   err = err or item_results.add_unusual(c, core, result)
   if err then return nil, err end
-  if not store.row(core_key) then result = stored_value.bytes(c.at.prefix, result) end
+  if not store.row(core_key) then result = results.plain(stored_value.bytes(c.at.prefix, result)) end
   terminal.complete(c, A.execution_id, core_key, core, f, result)
   if flow_record.read(c, core.flow_id).joins then
     graph.count_ends(c)

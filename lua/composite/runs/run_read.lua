@@ -231,12 +231,13 @@ local MAX_VALUE_BYTES = 4194304
 -- Returns a value as it is read: whether there is one, its size, and the requested part of its beginning.
 local function part_of(c, value, max)
   if not value then return '0', '0', '' end
-  return '1', number.text(stored_value.size(value)), stored_value.part(c.at.prefix, value, max)
+  local part, is_list = stored_value.part(c.at.prefix, value, max)
+  return '1', is_list and '-1' or number.text(stored_value.size(value)), part
 end
 
 -- @function ffx_read_values
 -- @summary  Returns the input of a flow, and the states and results of executions of its partition, in the requested order: for
---           each value its size and its first `max_bytes` bytes. Reads values of four mebibytes together, but at least one
+--           each value its size and its first `max_bytes` bytes, for a list -1 and all of it. Reads values of four mebibytes together, but at least one
 --           execution: call again for the rest.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition

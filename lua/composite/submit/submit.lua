@@ -311,7 +311,6 @@ function F.ffx_submit(K, A)
   if n.start_at and n.start_at <= c.now then n.start_at = nil end
   n.deadline_at = n.deadline and (n.start_at or c.now) + n.deadline
   err = check_limits(c, A, n) or stored_value.refuse(c, A.runs, 'input') or stored_value.refuse(c, A.kept, 'result')
-    or n.arrival and n.arrival.max_inputs > 0 and arrival.check_collected(c, A.runs[1]) or nil
   if err then return err end
   recovery.state(c) -- while there is nothing to check
   local outcomes, runs, seen, again, is_new = call.short_list(), call.short_list(), {}, {}, are_new(c, A)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/google/uuid"
 	"github.com/redis/rueidis"
@@ -345,21 +344,9 @@ func (c *Steps) readTaken(
 		taken[i] = takenSignal{
 			ID: ids[i], Name: record["signal_name"], Category: record["signal_category"],
 			SourceType: record["source_type"], Source: record["source_identity"],
-			Correlation: record["correlation_id"], Payload: embedded(payload),
+			Correlation: record["correlation_id"], Payload: enginerpc.PayloadElement(payload),
 			At: engine.Record(record).Int("accepted_at"), plain: payload,
 		}
 	}
 	return taken, nil
-}
-
-// embedded returns a payload for a JSON list: unchanged, or as a string if it is not JSON.
-func embedded(payload []byte) json.RawMessage {
-	switch {
-	case len(payload) == 0:
-		return json.RawMessage("null")
-	case json.Valid(payload):
-		return payload
-	}
-	text, _ := json.Marshal(strings.ToValidUTF8(string(payload), "\uFFFD"))
-	return text
 }

@@ -1,0 +1,136 @@
+package enginerpc
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"strings"
+)
+
+// A list is kept by the library in the place of a value that consists of values: it does not read these. It begins with
+// this mark and the letter of its sort. lua/execution/results.lua is the other side.
+const listMark = "\x00list "
+
+// Sorts of lists. The library makes lists of signals and of arrays. A plain one has the bytes of a value that begins
+// with the mark itself.
+const (
+	listOfSignals = 's'
+	listOfArrays  = 'a'
+	plainValue    = 'p'
+)
+
+// isList reports whether a value begins as a list does.
+func isList(b []byte) bool {
+	return len(b) > len(listMark) && b[0] == 0 && string(b[:len(listMark)]) == listMark
+}
+
+// stowed returns the form in which a value is stored: a value that begins as a list does gets a mark of its own.
+func stowed(b []byte) []byte {
+	if len(b) < len(listMark) || string(b[:len(listMark)]) != listMark {
+		return b
+	}
+	return append([]byte(listMark+string(plainValue)), b...)
+}
+
+// Value returns the value that an input, a result or the result of a wait is, by its stored form.
+func Value(stored []byte) []byte {
+	if !isList(stored) {
+		return stored
+	}
+	texts := stored[len(listMark)+1:]
+	switch stored[len(listMark)] {
+	case listOfSignals:
+		return signalList(texts)
+	case listOfArrays:
+		return arrayList(texts)
+	case plainValue:
+		return texts
+	}
+	return stored
+}
+
+// nextText returns the first text of a list, and the rest. ok is false at the end.
+func nextText(list []byte) (text, rest []byte, ok bool) {
+	if len(list) < 4 {
+		return nil, nil, false
+	}
+	size := int(binary.LittleEndian.Uint32(list))
+	if list = list[4:]; size > len(list) {
+		return nil, nil, false
+	}
+	return list[:size], list[size:], true
+}
+
+// arrayList returns the elements of JSON arrays as one.
+func arrayList(texts []byte) []byte {
+	joined := make([]byte, 1, len(texts)+1)
+	joined[0] = '['
+	for array, rest, ok := nextText(texts); ok; array, rest, ok = nextText(rest) {
+		elements := bytes.TrimSpace(bytes.TrimSuffix(bytes.TrimPrefix(bytes.TrimSpace(array), []byte("[")), []byte("]")))
+		if len(elements) == 0 {
+			continue
+		}
+		if len(joined) > 1 {
+			joined = append(joined, ',')
+		}
+		joined = append(joined, elements...)
+	}
+	return append(joined, ']')
+}
+
+// signalFields are the names of the texts of a signal in a list, except for its payload and its time.
+var signalFields = [...]string{"id", "name", "category", "source_type", "source", "correlation_id"}
+
+// signalList returns signals as a JSON array.
+func signalList(texts []byte) []byte {
+	b := bytes.NewBuffer(make([]byte, 0, 2*len(texts)))
+	b.WriteByte('[')
+	for len(texts) > 0 {
+		var of [len(signalFields) + 2][]byte // with the time, and the payload
+		for i := range of {
+			var ok bool
+			if of[i], texts, ok = nextText(texts); !ok {
+				b.WriteByte(']')
+				return b.Bytes()
+			}
+		}
+		if b.Len() > 1 {
+			b.WriteByte(',')
+		}
+		for i, name := range signalFields {
+			b.WriteString([]string{"{", ","}[min(i, 1)] + `"` + name + `":`)
+			b.Write(quoted(of[i]))
+		}
+		b.WriteString(`,"payload":`)
+		b.Write(PayloadElement(of[len(signalFields)+1]))
+		b.WriteString(`,"at":`)
+		if at := of[len(signalFields)]; len(at) > 0 {
+			b.Write(at)
+		} else {
+			b.WriteByte('0')
+		}
+		b.WriteByte('}')
+	}
+	b.WriteByte(']')
+	return b.Bytes()
+}
+
+// PayloadElement returns the payload of a signal for a JSON list: unchanged, or as a text if it is not JSON.
+func PayloadElement(payload []byte) json.RawMessage {
+	switch {
+	case len(payload) == 0:
+		return json.RawMessage("null")
+	case json.Valid(payload):
+		return payload
+	}
+	return quoted(payload)
+}
+
+// quoted returns a text in JSON.
+func quoted(text []byte) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(strings.ToValidUTF8(string(text), "\uFFFD")) // a text has a JSON form
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
