@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/payload"
 	"github.com/flowfabric/flowfabric-go/internal/recordstate"
 )
 
@@ -310,7 +311,11 @@ func (c *Client) ExecutionResult(
 			return result, found, err
 		}
 	}
-	return c.bytes(ctx, id, c.keys.ExecResult(id))
+	result, found, err = c.bytes(ctx, id, c.keys.ExecResult(id))
+	if err == nil {
+		result, err = c.core.Opened(payload.Result, string(id), result)
+	}
+	return result, found, of(err, "result of", "execution", string(id))
 }
 
 // ExecutionPayload returns the payload of an execution, and whether it has one.

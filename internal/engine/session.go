@@ -20,6 +20,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/payload"
 	"github.com/flowfabric/flowfabric-go/internal/sleep"
 )
 
@@ -107,6 +108,8 @@ type Connection struct {
 	Prefix string
 	// Partitions are the counts for a deployment that has none stored yet; stored ones win.
 	Partitions keyspace.Partitioning
+	// Payloads changes the values of users on their way to the engine and back. Defaults to none.
+	Payloads *payload.Pipeline
 	// RetryFor bounds how long one call is retried while the server is away or not ready. Defaults to 15 s.
 	RetryFor time.Duration
 	// ReplaceForeignLibrary replaces a library named flowfabric that is not ours.
@@ -141,6 +144,7 @@ func (s *Session) Connect(ctx context.Context, c Connection) error {
 		InProcess: isEmbedded, Replication: enginerpc.Replication{
 			Replicas: s.Replicas, Timeout: c.ReplicationTimeout, Missed: s.replicationMissed,
 		},
+		Payloads: c.Payloads,
 	}
 	var err error
 	s.transport, err = transport.Connect(ctx, s.closed, transport.Config{

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
+	"github.com/flowfabric/flowfabric-go/internal/payload"
 )
 
 // Link is how an engine is connected.
@@ -23,6 +24,8 @@ type Link struct {
 	Quiet bool
 	// RetryFor bounds how long a call is sent again before it fails. Defaults to the time of package enginerpc.
 	RetryFor time.Duration
+	// Payloads changes the values of users on their way to the engine and back. Defaults to nil: they stay as they are.
+	Payloads *payload.Pipeline
 }
 
 // Handle carries a link to a runtime.OpenConfig; programs can do nothing with it. The zero value has none.

@@ -91,7 +91,7 @@ func (p *wirePool) put(w *wire) {
 
 // Command builds the command of a call for use with the client directly, for example in a DoMulti together
 // with plain commands. Such a call is neither retried nor is a missing library loaded. A command is used
-// once. Decode reads its result.
+// once, and the values of users in it stay as they are. Decode reads its result.
 func Command[R any](conn *Conn, c Call[R]) (rueidis.Completed, error) {
 	if err := conn.permit(c.info().name); err != nil {
 		return rueidis.Completed{}, err
@@ -145,6 +145,7 @@ func Do[R any, C Call[R]](ctx context.Context, conn *Conn, c C) (R, error) {
 		return zero, err
 	}
 	w := conn.wires.get(conn.keys, info.name, conn.partitioning.Flow)
+	w.payloads = conn.payloads
 	defer conn.wires.put(w)
 	c.encode(w)
 	if w.err != nil {

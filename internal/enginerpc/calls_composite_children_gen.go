@@ -190,7 +190,8 @@ func (c AwaitChildCall) encode(w *wire) {
 	c.ClaimRequest.encode(w)
 }
 
-func (AwaitChildCall) decode(r *fields) (out AwaitChildReply) {
+func (c AwaitChildCall) decode(r *fields) (out AwaitChildReply) {
+	r.owner = string(c.ExecutionID)
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:
@@ -343,7 +344,8 @@ func (c ReadResultsCall) encode(w *wire) {
 	}
 }
 
-func (ReadResultsCall) decode(r *fields) (out ReadResultsReply) {
+func (c ReadResultsCall) decode(r *fields) (out ReadResultsReply) {
+	r.owners = c.Executions
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:

@@ -51,7 +51,8 @@ func (c ClaimGrantedCall) encode(w *wire) {
 	c.ClaimRequest.encode(w)
 }
 
-func (ClaimGrantedCall) decode(r *fields) (out ClaimGrantedReply) {
+func (c ClaimGrantedCall) decode(r *fields) (out ClaimGrantedReply) {
+	r.owner = string(c.ExecutionID)
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:
@@ -114,7 +115,8 @@ func (c SetPriorityCall) encode(w *wire) {
 	w.text(c.Cursor)
 }
 
-func (SetPriorityCall) decode(r *fields) (out SetPriorityReply) {
+func (c SetPriorityCall) decode(r *fields) (out SetPriorityReply) {
+	r.owner = string(c.FlowID)
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/payload"
 )
 
 // CompleteCall holds the arguments of Conn.Complete.
@@ -54,16 +55,18 @@ func (c CompleteCall) encode(w *wire) {
 	w.reserve(1, 16)
 	w.partition(c.Partition, keyspace.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
+	w.owner = string(c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ExecutionID))
 	w.text(string(c.LeaseID))
 	w.optionalInt(int64(c.LeaseEpoch))
 	w.text(string(c.AttemptID))
-	w.value(c.Result)
+	w.value(w.sealed(payload.Result, c.Result))
 	c.ClaimRequest.encode(w)
 }
 
-func (CompleteCall) decode(r *fields) (out CompleteReply) {
+func (c CompleteCall) decode(r *fields) (out CompleteReply) {
+	r.owner = string(c.ExecutionID)
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:
@@ -130,17 +133,19 @@ func (c ContinueAsNewCall) encode(w *wire) {
 	w.reserve(1, 17)
 	w.partition(c.Partition, keyspace.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
+	w.owner = string(c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ExecutionID))
 	w.text(string(c.LeaseID))
 	w.optionalInt(int64(c.LeaseEpoch))
 	w.text(string(c.AttemptID))
 	w.int(c.Generation)
-	w.bytes(c.State)
+	w.bytes(w.sealed(payload.State, c.State))
 	c.ClaimRequest.encode(w)
 }
 
-func (ContinueAsNewCall) decode(r *fields) (out ContinueAsNewReply) {
+func (c ContinueAsNewCall) decode(r *fields) (out ContinueAsNewReply) {
+	r.owner = string(c.ExecutionID)
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:
@@ -256,6 +261,7 @@ func (c FailCall) encode(w *wire) {
 	w.reserve(1, 13)
 	w.partition(c.Partition, keyspace.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
+	w.owner = string(c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ExecutionID))
 	w.text(string(c.LeaseID))
@@ -268,7 +274,7 @@ func (c FailCall) encode(w *wire) {
 	w.optionalMillis(c.RetryAfter)
 	w.int(c.JitterPermille)
 	w.text(c.Stack)
-	w.bytes(c.Details)
+	w.bytes(w.sealed(payload.Details, c.Details))
 	w.text(c.Words)
 }
 
@@ -400,7 +406,8 @@ func (c SkipCall) encode(w *wire) {
 	c.ClaimRequest.encode(w)
 }
 
-func (SkipCall) decode(r *fields) (out SkipReply) {
+func (c SkipCall) decode(r *fields) (out SkipReply) {
+	r.owner = string(c.ExecutionID)
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/payload"
 )
 
 // StartBulkJobCall holds the arguments of Conn.StartBulkJob.
@@ -257,7 +258,8 @@ func (c ReadBulkJobCall) encode(w *wire) {
 	w.text(string(c.BulkJobID))
 }
 
-func (ReadBulkJobCall) decode(r *fields) (out ReadBulkJobReply) {
+func (c ReadBulkJobCall) decode(r *fields) (out ReadBulkJobReply) {
+	r.owner = string(c.BulkJobID)
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:
@@ -415,13 +417,14 @@ func (c PutLiveValueCall) encode(w *wire) {
 	w.reserve(1, 6)
 	w.partition(c.Partition, keyspace.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
+	w.owner = string(c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ExecutionID))
 	w.text(string(c.LeaseID))
 	w.optionalInt(int64(c.LeaseEpoch))
 	w.text(string(c.AttemptID))
 	w.text(c.ValueKey)
-	w.bytes(c.Value)
+	w.bytes(w.sealed(payload.Live, c.Value))
 }
 
 func (PutLiveValueCall) decode(r *fields) (out PutLiveValueReply) {
@@ -473,7 +476,8 @@ func (c ReadLiveValueCall) encode(w *wire) {
 	w.text(c.ValueKey)
 }
 
-func (ReadLiveValueCall) decode(r *fields) (out ReadLiveValueReply) {
+func (c ReadLiveValueCall) decode(r *fields) (out ReadLiveValueReply) {
+	r.owner = string(c.ExecutionID)
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:
@@ -481,6 +485,7 @@ func (ReadLiveValueCall) decode(r *fields) (out ReadLiveValueReply) {
 		out.Value = bytesValue(r, "value")
 		out.At = timeValue(r, "at")
 		out.Attempt = intValue[int64](r, "attempt")
+		out.Value = r.opened(payload.Live, r.owner, out.Value)
 	default:
 		r.unknownStatus()
 	}
@@ -527,7 +532,8 @@ func (c ListNodesCall) encode(w *wire) {
 	w.text(string(c.FlowID))
 }
 
-func (ListNodesCall) decode(r *fields) (out ListNodesReply) {
+func (c ListNodesCall) decode(r *fields) (out ListNodesReply) {
+	r.owner = string(c.FlowID)
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:
@@ -987,7 +993,8 @@ func (c DescribeFlowCall) encode(w *wire) {
 	w.int(c.Limit)
 }
 
-func (DescribeFlowCall) decode(r *fields) (out DescribeFlowReply) {
+func (c DescribeFlowCall) decode(r *fields) (out DescribeFlowReply) {
+	r.owner = string(c.FlowID)
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:
@@ -1086,6 +1093,7 @@ func (DescribeFlowCall) decode(r *fields) (out DescribeFlowReply) {
 		if r.left() > 0 {
 			out.FinallyUntil = textValue[string](r, "finally_until")
 		}
+		out.Memo = r.opened(payload.Memo, r.owner, out.Memo)
 	default:
 		r.unknownStatus()
 	}
@@ -1161,6 +1169,7 @@ type FlowResultReply struct {
 	FailureCategory string
 	CancelReason    string
 	ResultSkipped   bool
+	ResultNode      int64
 }
 
 // FlowResult runs ffx3_flow_result. Returns the state of a flow and, once all nodes have ended
@@ -1184,7 +1193,8 @@ func (c FlowResultCall) encode(w *wire) {
 	w.text(string(c.FlowID))
 }
 
-func (FlowResultCall) decode(r *fields) (out FlowResultReply) {
+func (c FlowResultCall) decode(r *fields) (out FlowResultReply) {
+	r.owner = string(c.FlowID)
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:
@@ -1200,6 +1210,10 @@ func (FlowResultCall) decode(r *fields) (out FlowResultReply) {
 		if r.left() > 0 {
 			out.ResultSkipped = boolValue(r, "result_skipped")
 		}
+		if r.left() > 0 {
+			out.ResultNode = intValue[int64](r, "result_node")
+		}
+		out.Result = r.opened(payload.Result, nodeOf(r.owner, out.ResultNode), out.Result)
 	default:
 		r.unknownStatus()
 	}
@@ -1230,6 +1244,7 @@ type WatchRunReply struct {
 	FailureCategory string
 	CancelReason    string
 	ResultSkipped   bool
+	ResultNode      int64
 }
 
 // WatchRun runs ffx3_watch_run. Does the same as ffx_flow_result for a process that waits for the end
@@ -1255,7 +1270,8 @@ func (c WatchRunCall) encode(w *wire) {
 	w.optionalMillis(c.Duration)
 }
 
-func (WatchRunCall) decode(r *fields) (out WatchRunReply) {
+func (c WatchRunCall) decode(r *fields) (out WatchRunReply) {
+	r.owner = string(c.FlowID)
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:
@@ -1271,6 +1287,10 @@ func (WatchRunCall) decode(r *fields) (out WatchRunReply) {
 		if r.left() > 0 {
 			out.ResultSkipped = boolValue(r, "result_skipped")
 		}
+		if r.left() > 0 {
+			out.ResultNode = intValue[int64](r, "result_node")
+		}
+		out.Result = r.opened(payload.Result, nodeOf(r.owner, out.ResultNode), out.Result)
 	default:
 		r.unknownStatus()
 	}
@@ -1298,8 +1318,9 @@ type ReadValuesReply struct {
 
 // ReadValues runs ffx3_read_values. Returns the input of a flow, and the states and results of
 // executions of its partition, in the requested order: for each value its size and its first
-// `max_bytes` bytes, for a list -1 and all of it. Reads values of four mebibytes together, but at
-// least one execution: call again for the rest.
+// `max_bytes` bytes, or -1 and all of it: for a list, and for a value that a program has sealed or
+// compressed. Reads values of four mebibytes together, but at least one execution: call again for the
+// rest.
 //
 // It only reads. Error codes: errorcode.InvalidInput.
 func (conn *Conn) ReadValues(ctx context.Context, c ReadValuesCall) (ReadValuesReply, error) {
@@ -1321,7 +1342,9 @@ func (c ReadValuesCall) encode(w *wire) {
 	}
 }
 
-func (ReadValuesCall) decode(r *fields) (out ReadValuesReply) {
+func (c ReadValuesCall) decode(r *fields) (out ReadValuesReply) {
+	r.owner = string(c.FlowID)
+	r.owners = c.Executions
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:
@@ -1329,6 +1352,7 @@ func (ReadValuesCall) decode(r *fields) (out ReadValuesReply) {
 		out.InputSize = intValue[int64](r, "input_size")
 		out.Input = storedValue(r, "input")
 		out.Executions = list(r, "executions", decodeReadValue)
+		out.Input = r.opened(payload.Input, r.owner, out.Input)
 	default:
 		r.unknownStatus()
 	}
@@ -1379,7 +1403,8 @@ func (c FlowFailuresCall) encode(w *wire) {
 	w.bool(c.Stopped)
 }
 
-func (FlowFailuresCall) decode(r *fields) (out FlowFailuresReply) {
+func (c FlowFailuresCall) decode(r *fields) (out FlowFailuresReply) {
+	r.owner = string(c.FlowID)
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:
@@ -1429,7 +1454,8 @@ func (c ReadInputsCall) encode(w *wire) {
 	w.text(c.Cursor)
 }
 
-func (ReadInputsCall) decode(r *fields) (out ReadInputsReply) {
+func (c ReadInputsCall) decode(r *fields) (out ReadInputsReply) {
+	r.owner = string(c.ExecutionID)
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:
@@ -1485,7 +1511,8 @@ func (c ReadEventsCall) encode(w *wire) {
 	w.int(c.Limit)
 }
 
-func (ReadEventsCall) decode(r *fields) (out ReadEventsReply) {
+func (c ReadEventsCall) decode(r *fields) (out ReadEventsReply) {
+	r.owner = string(c.FlowID)
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:
@@ -1542,7 +1569,8 @@ func (c ReadNodeEventsCall) encode(w *wire) {
 	w.text(c.Cursor)
 }
 
-func (ReadNodeEventsCall) decode(r *fields) (out ReadNodeEventsReply) {
+func (c ReadNodeEventsCall) decode(r *fields) (out ReadNodeEventsReply) {
+	r.owner = string(c.FlowID)
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:
@@ -1667,7 +1695,8 @@ func (c ListRunsCall) encode(w *wire) {
 	}
 }
 
-func (ListRunsCall) decode(r *fields) (out ListRunsReply) {
+func (c ListRunsCall) decode(r *fields) (out ListRunsReply) {
+	r.owner = string(c.BehindID)
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:

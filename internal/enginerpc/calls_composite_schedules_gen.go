@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/payload"
 )
 
 // WriteScheduleCall holds the arguments of Conn.WriteSchedule.
@@ -60,6 +61,7 @@ func (WriteScheduleCall) info() callInfo {
 func (c WriteScheduleCall) encode(w *wire) {
 	w.reserve(1, 11+len(c.History))
 	w.partition(c.Partition, keyspace.FlowFamily)
+	w.owner = string(c.ScheduleID)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ScheduleID))
 	w.int(c.Version)
@@ -69,7 +71,7 @@ func (c WriteScheduleCall) encode(w *wire) {
 	w.bytes(c.Spec)
 	w.text(c.Plan)
 	w.bytes(c.Definition)
-	w.bytes(c.Input)
+	w.bytes(w.sealed(payload.ScheduleInput, c.Input))
 	w.text(c.DroppedPlans)
 	w.text(c.Keeper)
 	for _, x := range c.History {
@@ -183,13 +185,15 @@ func (c ReadSchedulePlanCall) encode(w *wire) {
 	w.bool(c.WithDefinition)
 }
 
-func (ReadSchedulePlanCall) decode(r *fields) (out ReadSchedulePlanReply) {
+func (c ReadSchedulePlanCall) decode(r *fields) (out ReadSchedulePlanReply) {
+	r.owner = string(c.ScheduleID)
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:
 		out.Spec = bytesValue(r, "spec")
 		out.Input = bytesValue(r, "input")
 		out.Definition = bytesValue(r, "definition")
+		out.Input = r.opened(payload.ScheduleInput, r.owner, out.Input)
 	default:
 		r.unknownStatus()
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/payload"
 )
 
 // SubmitCall holds the arguments of Conn.Submit.
@@ -213,8 +214,9 @@ func (c SubmitCall) encode(w *wire) {
 	for i := range c.Runs {
 		x := &c.Runs[i]
 		w.text(string(x.FlowID))
+		w.owner = string(x.FlowID)
 		w.bytes(x.Record)
-		w.value(x.Input)
+		w.value(w.sealed(payload.Input, x.Input))
 		w.text(x.FairKey)
 	}
 	w.int(int64(len(c.Limits)))
@@ -267,7 +269,7 @@ func (c SubmitCall) encode(w *wire) {
 		w.text(x.SourceType)
 		w.text(x.SourceIdentity)
 		w.text(x.IdempotencyKey)
-		w.bytes(x.Payload)
+		w.bytes(w.sealed(payload.Signal, x.Payload))
 		w.text(x.SignalCategory)
 		w.text(x.CorrelationID)
 		w.text(x.Checked)
@@ -299,7 +301,7 @@ func (c SubmitCall) encode(w *wire) {
 	for i := range c.Kept {
 		x := &c.Kept[i]
 		w.int(x.Node)
-		w.value(x.Result)
+		w.value(w.sealedOf(payload.Result, x.Node, x.Result))
 	}
 	w.int(int64(len(c.Skips)))
 	for i := range c.Skips {

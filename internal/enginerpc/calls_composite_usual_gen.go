@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/payload"
 )
 
 // StartCall holds the arguments of Conn.Start.
@@ -95,9 +96,10 @@ func (c StartCall) encode(w *wire) {
 		x := &c.Runs[i]
 		w.anyExecution("runs.root", x.Root)
 		w.text(string(x.Root))
+		w.owner = string(x.Root)
 		w.bytes(x.ID)
 		w.bytes(x.Record)
-		w.value(x.Input)
+		w.value(w.sealed(payload.Input, x.Input))
 		w.text(x.FairKey)
 	}
 	w.int(int64(len(c.OwnTags)))
@@ -187,9 +189,10 @@ func (c WorkCall) encode(w *wire) {
 		x := &c.Completions[i]
 		w.anyExecution("completions.execution_id", x.ExecutionID)
 		w.text(string(x.ExecutionID))
+		w.owner = string(x.ExecutionID)
 		w.text(x.Lease)
 		w.bytes(x.Run)
-		w.value(x.Result)
+		w.value(w.sealed(payload.Result, x.Result))
 	}
 	w.int(int64(len(c.Sums)))
 	for i := range c.Sums {

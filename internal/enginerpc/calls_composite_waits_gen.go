@@ -9,6 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/payload"
 )
 
 // SuspendCall holds the arguments of Conn.Suspend.
@@ -86,7 +87,8 @@ func (c SuspendCall) encode(w *wire) {
 	c.ClaimRequest.encode(w)
 }
 
-func (SuspendCall) decode(r *fields) (out SuspendReply) {
+func (c SuspendCall) decode(r *fields) (out SuspendReply) {
+	r.owner = string(c.ExecutionID)
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:
@@ -96,10 +98,12 @@ func (SuspendCall) decode(r *fields) (out SuspendReply) {
 		if r.left() > 0 {
 			out.Candidates = list(r, "candidates", decodeCandidate)
 		}
+		out.Result = r.opened(payload.Result, r.owner, out.Result)
 	case r.status == StatusAlreadySatisfied:
 		out.Remaining = intValue[int64](r, "remaining")
 		out.Executions = list(r, "executions", decodeClaimedExecution)
 		out.Result = bytesValue(r, "result")
+		out.Result = r.opened(payload.Result, r.owner, out.Result)
 	default:
 		r.unknownStatus()
 	}
@@ -145,22 +149,26 @@ func (c RecordStepCall) encode(w *wire) {
 	w.reserve(1, 6)
 	w.partition(c.Partition, keyspace.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
+	w.owner = string(c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ExecutionID))
 	w.text(string(c.LeaseID))
 	w.optionalInt(int64(c.LeaseEpoch))
 	w.text(string(c.AttemptID))
 	w.text(c.Step)
-	w.bytes(c.Value)
+	w.bytes(w.sealed(payload.Step, c.Value))
 }
 
-func (RecordStepCall) decode(r *fields) (out RecordStepReply) {
+func (c RecordStepCall) decode(r *fields) (out RecordStepReply) {
+	r.owner = string(c.ExecutionID)
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:
 		out.Value = bytesValue(r, "value")
+		out.Value = r.opened(payload.Step, r.owner, out.Value)
 	case r.status == StatusAlreadySatisfied:
 		out.Value = bytesValue(r, "value")
+		out.Value = r.opened(payload.Step, r.owner, out.Value)
 	default:
 		r.unknownStatus()
 	}
@@ -279,7 +287,8 @@ func (c ReadJournalCall) encode(w *wire) {
 	w.text(c.Cursor)
 }
 
-func (ReadJournalCall) decode(r *fields) (out ReadJournalReply) {
+func (c ReadJournalCall) decode(r *fields) (out ReadJournalReply) {
+	r.owner = string(c.ExecutionID)
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:
@@ -336,6 +345,7 @@ func (SignalNodeCall) info() callInfo {
 func (c SignalNodeCall) encode(w *wire) {
 	w.reserve(1, 13)
 	w.partition(c.Partition, keyspace.FlowFamily)
+	w.owner = string(c.FlowID)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.FlowID))
 	w.text(c.Node)
@@ -471,6 +481,7 @@ func (c SignalCall) encode(w *wire) {
 	w.reserve(1, 13)
 	w.partition(c.Partition, keyspace.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
+	w.owner = string(c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ExecutionID))
 	w.text(string(c.WaitpointID))
@@ -552,11 +563,12 @@ func (c EndWaitCall) encode(w *wire) {
 	w.reserve(1, 9)
 	w.partition(c.Partition, keyspace.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
+	w.owner = string(c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ExecutionID))
 	w.text(string(c.WaitpointID))
 	w.bool(c.Resume)
-	w.bytes(c.Result)
+	w.bytes(w.sealed(payload.Result, c.Result))
 	w.text(c.Reason)
 	w.text(c.Actor)
 	w.text(string(c.Namespace))
@@ -625,7 +637,8 @@ func (c ListWaitpointsCall) encode(w *wire) {
 	w.text(c.Cursor)
 }
 
-func (ListWaitpointsCall) decode(r *fields) (out ListWaitpointsReply) {
+func (c ListWaitpointsCall) decode(r *fields) (out ListWaitpointsReply) {
+	r.owner = string(c.FlowID)
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:
@@ -783,7 +796,8 @@ func (c ReadWaitpointCall) encode(w *wire) {
 	w.text(c.Cursor)
 }
 
-func (ReadWaitpointCall) decode(r *fields) (out ReadWaitpointReply) {
+func (c ReadWaitpointCall) decode(r *fields) (out ReadWaitpointReply) {
+	r.owner = string(c.ExecutionID)
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:

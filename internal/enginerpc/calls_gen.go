@@ -7,6 +7,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/payload"
 )
 
 // Statuses of successful replies.
@@ -167,7 +168,7 @@ func (c *OutgoingSignal) encode(w *wire) {
 	w.text(c.SourceType)
 	w.text(c.SourceIdentity)
 	w.text(c.IdempotencyKey)
-	w.bytes(c.Payload)
+	w.bytes(w.sealed(payload.Signal, c.Payload))
 	w.text(c.SignalCategory)
 	w.text(c.CorrelationID)
 	w.text(c.Checked)
@@ -346,6 +347,7 @@ type ClaimedExecution struct {
 
 func decodeClaimedExecution(r *fields, out *ClaimedExecution) {
 	out.ExecutionID = executionIDValue(r, "execution_id")
+	r.owner = string(out.ExecutionID)
 	out.LeaseID = textValue[enginecore.LeaseID](r, "lease_id")
 	out.LeaseExpiresAt = timeValue(r, "lease_expires_at")
 	out.FlowName = textValue[string](r, "flow_name")
@@ -405,6 +407,7 @@ func decodeClaimedExecution(r *fields, out *ClaimedExecution) {
 	if r.left() > 0 {
 		out.After = intValue[int64](r, "after")
 	}
+	out.FlowInput = r.opened(payload.Input, r.owner, out.FlowInput)
 }
 
 // JournalEntry is an element of replies or calls.
@@ -416,17 +419,21 @@ type JournalEntry struct {
 func decodeJournalEntry(r *fields, out *JournalEntry) {
 	out.Name = textValue[string](r, "name")
 	out.Value = bytesValue(r, "value")
+	out.Value = r.opened(payload.Step, r.owner, out.Value)
 }
 
 // NodeInput is an element of replies or calls.
 type NodeInput struct {
-	Name   string
-	Result []byte
+	Name     string
+	Result   []byte
+	Upstream string
 }
 
 func decodeNodeInput(r *fields, out *NodeInput) {
 	out.Name = textValue[string](r, "name")
 	out.Result = storedValue(r, "result")
+	out.Upstream = textValue[string](r, "upstream")
+	out.Result = r.opened(payload.Result, nodeOf(r.owner, out.Upstream), out.Result)
 }
 
 // LaneState is an element of replies or calls.
@@ -599,6 +606,7 @@ func decodeReceivedSignal(r *fields, out *ReceivedSignal) {
 	out.AcceptedAt = timeValue(r, "accepted_at")
 	out.Counts = boolValue(r, "counts")
 	out.Payload = bytesValue(r, "payload")
+	out.Payload = r.opened(payload.Signal, r.owner, out.Payload)
 }
 
 // BulkJobRecord is an element of replies or calls.
@@ -747,6 +755,7 @@ type DescribedNode struct {
 
 func decodeDescribedNode(r *fields, out *DescribedNode) {
 	out.ExecutionID = executionIDValue(r, "execution_id")
+	r.owner = string(out.ExecutionID)
 	out.Node = textValue[string](r, "node")
 	out.Kind = textValue[string](r, "kind")
 	out.LaneID = textValue[enginecore.LaneID](r, "lane_id")
@@ -820,6 +829,7 @@ func decodeReadValue(r *fields, out *ReadValue) {
 	out.Has = boolValue(r, "has")
 	out.Size = intValue[int64](r, "size")
 	out.Part = storedValue(r, "part")
+	out.Part = r.opened(payload.Result, r.owner, out.Part)
 }
 
 // FlowFailure is an element of replies or calls.
@@ -840,6 +850,7 @@ type FlowFailure struct {
 
 func decodeFlowFailure(r *fields, out *FlowFailure) {
 	out.ExecutionID = executionIDValue(r, "execution_id")
+	r.owner = string(out.ExecutionID)
 	out.Node = textValue[string](r, "node")
 	out.Outcome = textValue[string](r, "outcome")
 	out.EndedAt = timeValue(r, "ended_at")
@@ -853,6 +864,7 @@ func decodeFlowFailure(r *fields, out *FlowFailure) {
 	if r.left() > 0 {
 		out.Unreleased = boolValue(r, "unreleased")
 	}
+	out.Details = r.opened(payload.Details, r.owner, out.Details)
 }
 
 // GoneEvents is an element of replies or calls.
@@ -1043,6 +1055,8 @@ func decodeItemState(r *fields, out *ItemState) {
 	if r.left() > 0 {
 		out.Details = bytesValue(r, "details")
 	}
+	out.Result = r.opened(payload.Result, r.owner, out.Result)
+	out.Details = r.opened(payload.Details, r.owner, out.Details)
 }
 
 // Candidate is an element of replies or calls.

@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/payload"
 )
 
 // graphChunk is how many nodes of a graph one ReadGraph returns.
@@ -219,7 +220,7 @@ func follow(x, done *ClaimedExecution, result []byte, claimID string, n int) {
 	x.FlowName, x.RunID, x.CreatedAt, x.DeadlineAt = done.FlowName, done.RunID, done.CreatedAt, done.DeadlineAt
 	x.TraceContext, x.Graph, x.Budgets = done.TraceContext, done.Graph, done.Budgets
 	x.InputsComplete, x.FlowInput = true, []byte{}
-	x.Inputs = []NodeInput{{Name: done.Node, Result: slices.Clone(result)}}
+	x.Inputs = []NodeInput{{Name: done.Node, Result: slices.Clone(payload.Value(result))}}
 }
 
 // leaseNumber is the end of the id of the n-th lease of a claim: see claim_request.lease_id in

@@ -52,10 +52,10 @@ func TestParseClaimed(t *testing.T) {
 		InputsComplete: true, FlowInput: []byte{},
 	}
 	for text, set := range map[string]func(*ClaimedExecution){
-		"":                  func(*ClaimedExecution) {},
-		"i5 a nodei1 f\x00": func(x *ClaimedExecution) { x.Inputs = []NodeInput{{"a nod", []byte("ei1 f\x00")}} },
-		"i1 a":              func(x *ClaimedExecution) { x.Inputs = []NodeInput{{"a", []byte{}}} },
-		"f{}":               func(x *ClaimedExecution) { x.FlowInput = []byte("{}") },
+		"":                     func(*ClaimedExecution) {},
+		"i5 12 a nodei1 f\x00": func(x *ClaimedExecution) { x.Inputs = []NodeInput{{"a nod", []byte("ei1 f\x00"), "12"}} },
+		"i1 1 a":               func(x *ClaimedExecution) { x.Inputs = []NodeInput{{"a", []byte{}, "1"}} },
+		"f{}":                  func(x *ClaimedExecution) { x.FlowInput = []byte("{}") },
 		"r1 3 2 fr": func(x *ClaimedExecution) {
 			x.AttemptType, x.AttemptIndex, x.LeaseEpoch, x.RetryCount, x.FlowInput = "retry", 1, 3, 2, []byte("r")
 		},
@@ -111,7 +111,7 @@ func TestParseClaimed_FollowingNode(t *testing.T) {
 		ExecutionID: "{fp:7}:01234567-89ab-8def-8123-456789ab000a", LeaseID: "00000000-0000-4000-8000-000000000011",
 		LeaseExpiresAt: time.UnixMilli(1700000030000).UTC(), FlowName: "f", RunID: "r", CreatedAt: done.CreatedAt,
 		DeadlineAt: done.DeadlineAt, TraceContext: "t", Graph: "g", Budgets: "b", Admission: ofGraph, InputsComplete: true,
-		FlowInput: []byte{}, Inputs: []NodeInput{{"a", []byte("1")}}, After: 2,
+		FlowInput: []byte{}, Inputs: []NodeInput{{Name: "a", Result: []byte("1")}}, After: 2,
 	}, got)
 	for _, text := range []string{">", ">0 0001 17", ">a 0001 17", ">1 001 17", ">1 0001", ">1 0001 x"} {
 		assert.NotEmpty(t, parseClaimed([]byte(text), new(ClaimedExecution)), text)
@@ -123,7 +123,7 @@ func TestParseClaimed_RefusesTruncatedReply(t *testing.T) {
 		var got ClaimedExecution
 		assert.NotEmpty(t, parseClaimed([]byte(claimedHead[:n]), &got), claimedHead[:n])
 	}
-	for _, text := range []string{"x", "i5 a", "i-1 a", "i"} {
+	for _, text := range []string{"x", "i5 a", "i5 1 a", "i-1 1 a", "i"} {
 		var got ClaimedExecution
 		assert.NotEmpty(t, parseClaimed([]byte(claimedHead+text), &got), text)
 	}

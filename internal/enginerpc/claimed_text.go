@@ -176,8 +176,9 @@ func (r *claimedReader) parseNode(data []byte, out *ClaimedExecution) (fault str
 	}
 	switch input := r.text; {
 	case r.marked("i"):
-		upstream := r.bytes(r.number())
-		out.Inputs = []NodeInput{{Name: upstream, Result: data[len(data)-len(r.text):]}}
+		size, node := r.number(), r.word()
+		upstream := r.bytes(size)
+		out.Inputs = []NodeInput{{Name: upstream, Upstream: node, Result: data[len(data)-len(r.text):]}}
 	case strings.HasPrefix(input, "f"):
 		out.FlowInput = data[len(data)-len(input)+1:]
 	case input != "":

@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keyprefix"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/lualib"
+	"github.com/flowfabric/flowfabric-go/internal/payload"
 )
 
 // Options adjust Connect. The zero value is usable.
@@ -44,6 +45,9 @@ type Options struct {
 	InProcess bool
 	// Replication makes calls wait for replicas. Defaults to none.
 	Replication Replication
+	// Payloads changes the values of users on their way to the engine and back. With ContractOnly they stay as they are.
+	// Defaults to none.
+	Payloads *payload.Pipeline
 	// Logger receives a line when the library is loaded. Defaults to none.
 	Logger *slog.Logger
 
@@ -75,6 +79,7 @@ type Conn struct {
 	closed       <-chan struct{}
 
 	replication *replicator // nil without Options.Replication
+	payloads    *payload.Pipeline
 
 	wires    wirePool
 	graphs   graphCache
@@ -113,6 +118,9 @@ func Connect(ctx context.Context, client rueidis.Client, o Options) (*Conn, erro
 	}
 	if conn.retryFor <= 0 {
 		conn.retryFor = defaultRetryFor
+	}
+	if !o.ContractOnly {
+		conn.payloads = o.Payloads
 	}
 	if o.Replication.Replicas > 0 {
 		conn.replication = newReplicator(conn, o.Replication)

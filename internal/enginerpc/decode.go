@@ -9,6 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/payload"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 )
 
@@ -27,12 +28,44 @@ type fields struct {
 	items    []rueidis.RedisMessage
 	at       int
 	parent   *fields
-	name     string              // of the list in the parent
-	index    int                 // of this element in that list
-	err      error               // at the root only
-	claimed  []ClaimedExecution  // at the root only
-	named    []string            // at the root only: texts in the place of values
-	values   map[string]*fetched // at the root only: these values; nil while they are not known
+	name     string                   // of the list in the parent
+	index    int                      // of this element in that list
+	err      error                    // at the root only
+	claimed  []ClaimedExecution       // at the root only
+	named    []string                 // at the root only: texts in the place of values
+	values   map[string]*fetched      // at the root only: these values; nil while they are not known
+	unread   error                    // at the root only: of the first value that could not be opened
+	payloads *payload.Pipeline        // at the root only
+	owner    string                   // the id to which the sealed values belong
+	owners   []enginecore.ExecutionID // of the elements of the list that comes next
+}
+
+// opened returns the value of a user for the bytes that the engine keeps in a place of an owner. In the place of a value
+// that cannot be opened, it returns bytes for which payload.Check returns the reason.
+func (r *fields) opened(slot payload.Slot, owner string, b []byte) []byte {
+	switch {
+	case isList(b):
+		return valueOf(b, func(of payload.Slot, b []byte) []byte { return r.opened(of, owner, b) })
+	case !payload.IsEnvelope(b):
+		return b
+	}
+	root := r.root()
+	value := root.payloads.OpenOrMark(payload.At(slot, owner), b)
+	if root.unread == nil {
+		root.unread = payload.Check(value)
+	}
+	return value
+}
+
+// nodeOf returns the id of the execution of another node of the run of an execution, given the number of that node, or
+// the whole id of the other execution.
+func nodeOf[N ~string | ~int64](owner string, node N) string {
+	text := fmt.Sprint(node)
+	number, ok := wholeNumber(text)
+	if !ok || len(owner) < len(rootSuffix) {
+		return text
+	}
+	return fmt.Sprintf("%s%04x", owner[:len(owner)-len(rootSuffix)], number)
 }
 
 func (r *fields) root() *fields {
@@ -280,7 +313,12 @@ func list[T any](r *fields, name string, decode func(*fields, *T)) []T {
 	}
 	out := make([]T, len(items))
 	child := fields{open: r.open, parent: r, name: name}
+	owners := r.owners
 	for i := range items {
+		child.owner = r.owner
+		if i < len(owners) {
+			child.owner = string(owners[i])
+		}
 		if r.failed() {
 			return nil
 		}
@@ -289,9 +327,10 @@ func list[T any](r *fields, name string, decode func(*fields, *T)) []T {
 			if problem := parseClaimed(text, x); problem != "" {
 				r.fail(fmt.Sprintf("%s[%d]", name, i), problem)
 			}
-			x.FlowInput = r.stored(x.FlowInput)
+			x.FlowInput = r.opened(payload.Input, string(x.ExecutionID), r.stored(x.FlowInput))
 			for k := range x.Inputs {
-				x.Inputs[k].Result = r.stored(x.Inputs[k].Result)
+				in := &x.Inputs[k]
+				in.Result = r.opened(payload.Result, nodeOf(string(x.ExecutionID), in.Upstream), r.stored(in.Result))
 			}
 			continue
 		}
@@ -392,17 +431,17 @@ func pairs(r *fields, name string) []Pair {
 
 // decodeReply reads the envelope of a reply: a refusal becomes an *Error, a success is given to decode.
 func decodeReply[R any](info callInfo, m rueidis.RedisMessage, decode func(*fields) R) (R, error) {
-	out, _, err := readReply(info, m, decode, nil)
+	out, _, err := readReply(info, m, decode, fields{})
 	return out, err
 }
 
 // readReply works like decodeReply, and also returns the claimed executions of the reply, which shares them, and the
 // texts in the place of values that are not among the given ones.
 func readReply[R any](
-	info callInfo, m rueidis.RedisMessage, decode func(*fields) R, values map[string]*fetched,
+	info callInfo, m rueidis.RedisMessage, decode func(*fields) R, r fields,
 ) (R, fields, error) {
 	var zero R
-	r := fields{function: info.name, open: info.open, values: values}
+	r.function, r.open = info.name, info.open
 	if info.form == formRaw {
 		if !m.IsArray() {
 			r.items = []rueidis.RedisMessage{m}

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"strings"
+
+	"github.com/flowfabric/flowfabric-go/internal/payload"
 )
 
 // A list is kept by the library in the place of a value that consists of values: it does not read these. It begins with
@@ -32,17 +34,26 @@ func stowed(b []byte) []byte {
 	return append([]byte(listMark+string(plainValue)), b...)
 }
 
-// Value returns the value that an input, a result or the result of a wait is, by its stored form.
+// Value returns the value that an input, a result or the result of a wait is, by its stored form, of a program that seals
+// nothing.
 func Value(stored []byte) []byte {
+	return valueOf(stored, func(_ payload.Slot, b []byte) []byte { return b })
+}
+
+// opener returns the value of a user for the bytes that the engine keeps in a slot.
+type opener func(slot payload.Slot, b []byte) []byte
+
+// valueOf does the same for a program that seals, given how it opens the values of a list.
+func valueOf(stored []byte, open opener) []byte {
 	if !isList(stored) {
 		return stored
 	}
 	texts := stored[len(listMark)+1:]
 	switch stored[len(listMark)] {
 	case listOfSignals:
-		return signalList(texts)
+		return signalList(texts, open)
 	case listOfArrays:
-		return arrayList(texts)
+		return arrayList(texts, open)
 	case plainValue:
 		return texts
 	}
@@ -62,10 +73,11 @@ func nextText(list []byte) (text, rest []byte, ok bool) {
 }
 
 // arrayList returns the elements of JSON arrays as one.
-func arrayList(texts []byte) []byte {
+func arrayList(texts []byte, open opener) []byte {
 	joined := make([]byte, 1, len(texts)+1)
 	joined[0] = '['
 	for array, rest, ok := nextText(texts); ok; array, rest, ok = nextText(rest) {
+		array = open(payload.Input, array)
 		elements := bytes.TrimSpace(bytes.TrimSuffix(bytes.TrimPrefix(bytes.TrimSpace(array), []byte("[")), []byte("]")))
 		if len(elements) == 0 {
 			continue
@@ -82,7 +94,7 @@ func arrayList(texts []byte) []byte {
 var signalFields = [...]string{"id", "name", "category", "source_type", "source", "correlation_id"}
 
 // signalList returns signals as a JSON array.
-func signalList(texts []byte) []byte {
+func signalList(texts []byte, open opener) []byte {
 	b := bytes.NewBuffer(make([]byte, 0, 2*len(texts)))
 	b.WriteByte('[')
 	for len(texts) > 0 {
@@ -102,7 +114,7 @@ func signalList(texts []byte) []byte {
 			b.Write(quoted(of[i]))
 		}
 		b.WriteString(`,"payload":`)
-		b.Write(PayloadElement(of[len(signalFields)+1]))
+		b.Write(PayloadElement(open(payload.Signal, of[len(signalFields)+1])))
 		b.WriteString(`,"at":`)
 		if at := of[len(signalFields)]; len(at) > 0 {
 			b.Write(at)
@@ -116,14 +128,14 @@ func signalList(texts []byte) []byte {
 }
 
 // PayloadElement returns the payload of a signal for a JSON list: unchanged, or as a text if it is not JSON.
-func PayloadElement(payload []byte) json.RawMessage {
+func PayloadElement(b []byte) json.RawMessage {
 	switch {
-	case len(payload) == 0:
+	case len(b) == 0:
 		return json.RawMessage("null")
-	case json.Valid(payload):
-		return payload
+	case json.Valid(b):
+		return b
 	}
-	return quoted(payload)
+	return quoted(b)
 }
 
 // quoted returns a text in JSON.

@@ -47,7 +47,7 @@ func Add[R any](p *Pipeline, c Call[R]) *Result[R] {
 		return result
 	}
 	result.err = errNotRun
-	w, err := encode(p.conn.keys, c)
+	w, err := encodeTo(&wire{keys: p.conn.keys, name: info.name, payloads: p.conn.payloads}, c)
 	if err != nil {
 		result.err = err
 		return result

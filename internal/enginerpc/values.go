@@ -1,10 +1,12 @@
 package enginerpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/payload"
 )
 
 // LargeValue is the size in bytes from which on inputs and results do not go through functions of the library: the
@@ -165,7 +168,7 @@ func storedValue(r *fields, name string) []byte { return r.stored(bytesValue(r, 
 // stored returns the value for the text in its place. While it is not known, stored notes the text.
 func (r *fields) stored(b []byte) []byte {
 	if !isNamed(b) {
-		return Value(b)
+		return b
 	}
 	root := r.root()
 	if root.values == nil {
@@ -177,10 +180,10 @@ func (r *fields) stored(b []byte) []byte {
 		return nil
 	}
 	if v.given {
-		return Value(append([]byte{}, v.bytes...))
+		return append([]byte{}, v.bytes...)
 	}
 	v.given = true
-	return Value(v.bytes)
+	return v.bytes
 }
 
 // KeptValue returns the key and the size of a value of a run, given the text that is stored in its place. ok is false
@@ -257,9 +260,9 @@ var errGone = errors.New("values that the reply names are gone")
 func readAll[R any](
 	ctx context.Context, conn *Conn, info callInfo, m message, decode func(*fields) R, sent []sentValue,
 ) (R, []ClaimedExecution, error) {
-	reply, r, err := readReply(info, m, decode, nil)
+	reply, r, err := readReply(info, m, decode, fields{payloads: conn.payloads})
 	if err != nil || len(r.named) == 0 {
-		return reply, r.claimed, err
+		return reply, r.claimed, cmp.Or(err, r.unreadable(info))
 	}
 	values := make(map[string]*fetched, len(r.named))
 	takeSent(values, r.named, sent)
@@ -278,6 +281,35 @@ func readAll[R any](
 			}
 		}
 	}
-	reply, r, err = readReply(info, m, decode, values)
-	return reply, r.claimed, err
+	reply, r, err = readReply(info, m, decode, fields{payloads: conn.payloads, values: values})
+	return reply, r.claimed, cmp.Or(err, r.unreadable(info))
+}
+
+// unreadable returns the error of a reply with a value that cannot be opened. Callers of calls that mark such values check
+// each by itself, with payload.Check: so do workers, which cannot leave a reply that leases executions.
+func (r *fields) unreadable(info callInfo) error {
+	if r.unread == nil || len(r.claimed) > 0 || slices.Contains(marksUnreadable[:], info.name) {
+		return nil
+	}
+	return r.unread
+}
+
+var marksUnreadable = [...]string{
+	FunctionName(ReadInputsCall{}), FunctionName(ReadJournalCall{}),
+}
+
+// Exempt returns the result of a node for a call that leaves it in the clear, because the library reads it.
+func (conn *Conn) Exempt(result []byte) []byte {
+	if conn.payloads == nil {
+		return result
+	}
+	return payload.Exempt(result)
+}
+
+// Opened returns the value of a user for the bytes that the engine keeps in a slot, for readers of its keys. owner is the
+// id of the run or of the execution. The error wraps payload.ErrKeyMissing or payload.ErrAltered.
+func (conn *Conn) Opened(slot payload.Slot, owner string, b []byte) ([]byte, error) {
+	r := fields{payloads: conn.payloads}
+	value := r.opened(slot, owner, b)
+	return value, r.unread
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/payload"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 )
 
@@ -24,6 +25,8 @@ type wire struct {
 	list       []string
 	args       []string
 	err        error
+	payloads   *payload.Pipeline
+	owner      string      // the id to which the sealed values that come next belong
 	sent       []sentValue // values that are written before the call
 	inline     bool        // values of any size are arguments
 }
@@ -112,6 +115,32 @@ func (w *wire) noKey() { w.list = append(w.list, w.keys.execNoop(w.tag)) }
 func (w *wire) text(s string)  { w.args = append(w.args, s) }
 func (w *wire) bytes(b []byte) { w.args = append(w.args, rueidis.BinaryString(b)) }
 func (w *wire) int(n int64)    { w.args = append(w.args, strconv.FormatInt(n, 10)) }
+
+// sealed returns the bytes that the engine keeps for the value of a user.
+func (w *wire) sealed(slot payload.Slot, b []byte) []byte {
+	if w.payloads == nil && !payload.IsEnvelope(b) {
+		return b
+	}
+	return w.sealedAt(payload.At(slot, w.owner), b)
+}
+
+// sealedOf does the same for a value of a node of the owner.
+func (w *wire) sealedOf(slot payload.Slot, node int64, b []byte) []byte {
+	if w.payloads == nil && !payload.IsEnvelope(b) {
+		return b
+	}
+	place := payload.OfRun(slot, w.owner)
+	place.Node = int(node)
+	return w.sealedAt(place, b)
+}
+
+func (w *wire) sealedAt(place payload.Place, b []byte) []byte {
+	kept, err := w.payloads.Seal(place, b)
+	if err != nil && w.err == nil {
+		w.err = fmt.Errorf("%s: %w", w.name, err)
+	}
+	return kept
+}
 
 // textOr sends a text, or the fallback in place of an empty one.
 func (w *wire) textOr(s, fallback string) {

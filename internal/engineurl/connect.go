@@ -46,7 +46,7 @@ func (t *Target) Connect(ctx context.Context, s *engine.Session, o Settings) err
 		Logins: t.Logins(o.Credentials, o.SentinelCredentials),
 	}
 	if o.Link != nil {
-		c.Wrap, c.RetryFor = o.Link.Wrap, o.Link.RetryFor
+		c.Wrap, c.RetryFor, c.Payloads = o.Link.Wrap, o.Link.RetryFor, o.Link.Payloads
 	}
 	if t.Embedded {
 		if err := t.openEmbedded(ctx, s, o); err != nil {

@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "443-ef4448ffe43a6ab6"
+const build = "440-f3f53809768b6aba"

@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/payload"
 )
 
 // outcomeReopened is the outcome in the completion message of a run that runs again.
@@ -389,11 +390,27 @@ func (l *CompletionListener) handle(message string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for one := range enginerpc.SplitMany(message) {
-		if m, ok := enginerpc.ParseDoneMessage(one); ok {
+		m, ok := enginerpc.ParseDoneMessage(one)
+		switch {
+		case !ok:
+		case payload.IsEnvelope([]byte(m.Result)): // the reply of a call shows to which node it belongs
+			l.announce(m.FlowID)
+		default:
 			l.deliver(m.FlowID, RunCompletion{
 				HasResult: m.Result != "", Outcome: m.Outcome, Result: []byte(m.Result),
 			})
 		}
+	}
+}
+
+// announce makes the waits for a run query the engine, because the run has ended. The caller holds the lock.
+func (l *CompletionListener) announce(id enginecore.FlowID) {
+	if _, former := l.rerunning[id]; former {
+		return
+	}
+	delete(l.tracked, id)
+	for w := range l.waiting[id].all() {
+		trySend(w.Completed, RunCompletion{})
 	}
 }
 

@@ -220,11 +220,14 @@ func (r *Run) describeContractNode(t *task.Task) {
 // resume reports whether the function of a task runs again, with the result of its wait. If its context has ended in
 // the meantime, it does not; resume then releases the execution if the worker stops.
 func (r *Run) resume(t *task.Task, ended completion.Outcome, brought []byte) bool {
+	var unread error
 	if ended.Suspension != nil {
-		t.Journal.Put(journal.AwaitEntry+ended.Suspension.Step, brought)
+		unread = t.Journal.Take(&t.Attempt, enginerpc.JournalEntry{
+			Name: journal.AwaitEntry + ended.Suspension.Step, Value: brought,
+		})
 	}
 	again, stopping := t.RunAgain()
-	if stopping {
+	if again = again && unread == nil; stopping || unread != nil { // the next claim reports the value that cannot be read
 		t.Report(completion.Released(completion.ReasonStopped), 0)
 	}
 	return again

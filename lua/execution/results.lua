@@ -19,6 +19,12 @@ end
 -- Reports whether a stored text is a list.
 function results.is_list(text) return string.sub(text, 1, #results.LIST) == results.LIST end
 
+-- The first bytes of a value that a client has sealed or compressed: see internal/payload.
+local ENVELOPE = '\1F'
+
+-- Reports whether a stored text can be read only as a whole, given its beginning.
+function results.is_whole(text) return results.is_list(text) or string.sub(text, 1, #ENVELOPE) == ENVELOPE end
+
 -- Returns a value without the mark of a client: programs of the contract do not know it.
 function results.plain(text)
   return string.sub(text, 1, #PLAIN) == PLAIN and string.sub(text, #PLAIN + 1) or text

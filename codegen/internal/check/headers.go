@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/codegen/internal/header"
 	"github.com/flowfabric/flowfabric-go/codegen/internal/luatext"
+	"github.com/flowfabric/flowfabric-go/internal/payload"
 )
 
 // Headers reports everything in the headers that contradicts itself or the code below them.
@@ -26,6 +27,7 @@ func Headers(l *header.Library, p *header.Problems) {
 				t.Name, param, header.EscapedMark)
 		}
 	}
+	checkSlots(l, p)
 	seen := map[string]*header.Function{}
 	goNames := map[string]*header.Function{}
 	for _, f := range l.Functions {
@@ -40,6 +42,53 @@ func Headers(l *header.Library, p *header.Problems) {
 		checkFunction(l, f, p)
 	}
 	checkErrorCodes(l, p)
+}
+
+// checkSlots checks that all bytes of the library's own functions name the slot of package payload to which they belong,
+// or are marked as plain: no value of a user goes past the table of slots.
+func checkSlots(l *header.Library, p *header.Problems) {
+	known := map[string]bool{header.SlotPlain: true}
+	for _, s := range payload.Slots() {
+		known[s.Name] = true
+	}
+	check := func(pos header.Position, of string, own bool, fields []header.Field) {
+		for _, x := range fields {
+			t, _ := header.ScalarNamed(x.Scalar)
+			switch {
+			case x.Slot != "" && (t.Kind != header.KindBytes || x.Shape != header.Scalar):
+				p.Add(pos, "%s: field %s is a %s, which has no slot", of, x.Name, x.Scalar)
+			case x.Slot != "" && !known[x.Slot]:
+				p.Add(pos, "%s: field %s: package payload has no slot %q", of, x.Name, x.Slot)
+			case x.Slot == "" && own && t.Kind == header.KindBytes && t.Name != "json":
+				p.Add(pos, "%s: field %s needs the slot of the value, or <plain>: %s<slot>", of, x.Name, x.Scalar)
+			}
+		}
+	}
+	ours := map[string]bool{} // sets of arguments
+	for _, f := range l.Functions {
+		for _, a := range f.Args {
+			ours[a.Set] = ours[a.Set] || f.Composite()
+		}
+	}
+	for _, r := range l.Records {
+		check(r.Pos, "record "+r.Name, true, r.Fields)
+	}
+	for _, a := range l.Arguments {
+		check(a.Pos, "arguments "+a.Name, ours[a.Name], a.Fields)
+	}
+	for _, f := range l.Functions {
+		own := f.Composite()
+		for _, a := range f.Args {
+			if a.Kind == header.ArgScalar || a.Kind == header.ArgRest {
+				check(a.Pos, f.Name, own, []header.Field{a.Field})
+			} else if a.Set == "" {
+				check(a.Pos, f.Name, own, a.Fields)
+			}
+		}
+		for _, r := range f.Replies {
+			check(r.Pos, f.Name, own, r.Fields)
+		}
+	}
 }
 
 // startsComposite reports whether a key may be the first of a composite call.

@@ -68,6 +68,10 @@ end
 		{"-- @reply", "-- @replies  OK\n-- @reply", "@replies: unknown tag"},
 		{"\nend\n", "\n", "no `end` in the first column"},
 		{"-- @reply    OK\n", "-- @reply    OK\n-- @writes_on lease_expired core\n", "@writes_on lease_expired: ff_x does not declare that error"},
+		{"execution_id execution_id\n", "execution_id execution_id<result>\n", "field execution_id is a execution_id, which has no slot"},
+		{"-- @template workers ", "-- @record x a:bytes\n-- @template workers ", "record x: field a needs the slot of the value, or <plain>"},
+		{"-- @template workers ", "-- @record x a:bytes<ghost>\n-- @template workers ", `package payload has no slot "ghost"`},
+		{"-- @template workers ", "-- @record x a:bytes<plain> b:value<result> c:json\n-- @template workers ", ""},
 	} {
 		if got := faults(strings.Replace(declared, x.old, x.new, 1)); !strings.Contains(got, x.want) {
 			t.Errorf("%q in place of %q:\n got %q\nwant %q", x.new, x.old, got, x.want)

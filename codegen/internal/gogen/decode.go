@@ -2,13 +2,28 @@ package gogen
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/flowfabric/flowfabric-go/codegen/internal/goname"
 	"github.com/flowfabric/flowfabric-go/codegen/internal/header"
 )
 
 func emitDecode(g *goSource, p *plan) {
-	g.line("func (%s) decode(r *fields) (out %s) {", p.callType(), p.replyType())
+	owner, owners := "", p.ownersOfList()
+	if opens(p.replyFields()) {
+		owner = ownerOf("c", p.FlatArgs())
+	}
+	if owner == "" && owners == "" {
+		g.line("func (%s) decode(r *fields) (out %s) {", p.callType(), p.replyType())
+	} else {
+		g.line("func (c %s) decode(r *fields) (out %s) {", p.callType(), p.replyType())
+	}
+	if owner != "" {
+		g.line("\tr.owner = string(%s)", owner)
+	}
+	if owners != "" {
+		g.line("\tr.owners = c.%s", owners)
+	}
 	if p.Replies[0].Form == header.ReplyRaw {
 		g.line("\t%s\n\treturn out\n}\n", decodeField(p.GoName, p.Replies[0].Fields[0]))
 		return
@@ -29,6 +44,7 @@ func emitDecode(g *goSource, p *plan) {
 		for _, x := range r.Fields {
 			g.line("\t\t%s", decodeField(p.GoName, x))
 		}
+		emitOpen(g, r.Fields)
 	}
 	g.line("\tdefault:\n\t\tr.unknownStatus()\n\t}\n\treturn out\n}\n")
 	for _, n := range nestedStructs(p.GoName, p.replyFields()) {
@@ -38,10 +54,54 @@ func emitDecode(g *goSource, p *plan) {
 
 func emitStructDecode(g *goSource, name string, fields []header.Field) {
 	g.line("func decode%s(r *fields, out *%s) {", name, name)
+	owner := ownerOf("out", fields)
 	for _, x := range fields {
 		g.line("\t%s", decodeField(name, x))
+		if opens(fields) && owner == "out."+goname.Field(x.Name, x.Scalar) {
+			g.line("\tr.owner = string(%s)", owner)
+		}
 	}
+	emitOpen(g, fields)
 	g.line("}\n")
+}
+
+// emitOpen opens the values of users that a reply or a record has, once all of its fields are known. A field `upstream`
+// or `result_node` has the node to which they belong.
+func emitOpen(g *goSource, fields []header.Field) {
+	owner := "r.owner"
+	for _, x := range fields {
+		if x.Name == "upstream" || x.Name == "result_node" {
+			owner = "nodeOf(r.owner, out." + goname.Field(x.Name, x.Scalar) + ")"
+		}
+	}
+	for _, x := range fields {
+		if x.IsSealed() {
+			name := "out." + goname.Field(x.Name, x.Scalar)
+			g.line("\t%s = r.opened(%s, %s, %s)", name, slotConst(x), owner, name)
+		}
+	}
+}
+
+// opens reports whether fields, or elements of their lists, have values of users.
+func opens(fields []header.Field) bool {
+	return slices.ContainsFunc(fields, func(x header.Field) bool { return x.IsSealed() || x.Record != "" || opens(x.Inline) })
+}
+
+// ownersOfList is the argument with the executions to which the elements of a list of the reply belong, one to each; "" if
+// the reply has no list of the same name with values of users.
+func (p *plan) ownersOfList() string {
+	for _, a := range p.Args {
+		if a.Kind != header.ArgRest || a.Field.Scalar != "execution_id" {
+			continue
+		}
+		for _, x := range p.replyFields() {
+			r := p.lib.Record(x.Record)
+			if x.Name == a.Name && r != nil && opens(r.Fields) {
+				return goname.Field(a.Name, a.Field.Scalar)
+			}
+		}
+	}
+	return ""
 }
 
 func decodeField(owner string, x header.Field) string {

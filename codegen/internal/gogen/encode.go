@@ -38,6 +38,9 @@ func emitEncode(g *goSource, p *plan) {
 	}
 	g.line("\tw.reserve(%d, %s)", fixedKeys, strings.Join(append([]string{fmt.Sprint(fixedArgs)}, grow...), "+"))
 	emitTag(g, p)
+	if id := ownerOf("c", p.FlatArgs()); id != "" && p.sealsArguments() {
+		g.line("\tw.owner = string(%s)", id)
+	}
 	for _, k := range p.Keys {
 		emitKey(g, p, k)
 	}
@@ -196,7 +199,10 @@ func emitArgument(g *goSource, p *plan, a header.Argument) {
 			case x.Scalar == "any_execution_id":
 				g.line("\t\tw.anyExecution(%q, x.%s)", a.Name+"."+x.Name, goname.Field(x.Name, x.Scalar))
 			}
-			g.line("\t\t%s", encodeScalar("x."+goname.Field(x.Name, x.Scalar), x))
+			g.line("\t\t%s", encodeElement(a.Fields, x))
+			if header.IsOwner(x) && hasSealed(a.Fields) {
+				g.line("\t\tw.owner = string(x.%s)", goname.Field(x.Name, x.Scalar))
+			}
 		}
 		g.line("\t}")
 	case header.ArgColumns:
@@ -208,8 +214,44 @@ func emitArgument(g *goSource, p *plan, a header.Argument) {
 	}
 }
 
+// encodeElement encodes a field of an element of a group. Its field node is the number of the node to which it belongs.
+func encodeElement(fields []header.Field, x header.Field) string {
+	isNode := func(x header.Field) bool { return x.Name == "node" && x.Scalar == "int" }
+	expr := "x." + goname.Field(x.Name, x.Scalar)
+	if x.IsSealed() && slices.ContainsFunc(fields, isNode) {
+		expr = fmt.Sprintf("w.sealedOf(%s, x.Node, %s)", slotConst(x), expr)
+		x.Slot = header.SlotPlain
+	}
+	return encodeScalar(expr, x)
+}
+
+// slotConst is the constant of package payload for the slot of a field.
+func slotConst(x header.Field) string { return "payload." + goname.Exported(x.Slot) }
+
+func hasSealed(fields []header.Field) bool {
+	return slices.ContainsFunc(fields, func(x header.Field) bool { return x.IsSealed() })
+}
+
+// ownerOf is the field of a struct with the id of the run, the execution or the schedule to which sealed values belong.
+func ownerOf(of string, fields []header.Field) string {
+	for _, x := range fields {
+		if header.IsOwner(x) {
+			return of + "." + goname.Field(x.Name, x.Scalar)
+		}
+	}
+	return ""
+}
+
+// sealsArguments reports whether the call has values of users among its arguments.
+func (p *plan) sealsArguments() bool {
+	return slices.ContainsFunc(p.Args, func(a header.Argument) bool { return a.Field.IsSealed() || hasSealed(a.Fields) })
+}
+
 func encodeScalar(expr string, x header.Field) string {
 	t, _ := header.ScalarNamed(x.Scalar)
+	if x.IsSealed() {
+		expr = fmt.Sprintf("w.sealed(%s, %s)", slotConst(x), expr)
+	}
 	if x.Fallback != "" {
 		return encodeOr(expr, x, t)
 	}

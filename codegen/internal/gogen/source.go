@@ -17,6 +17,7 @@ var vocabulary = []string{
 	"github.com/flowfabric/flowfabric-go/enginecore",
 	"github.com/flowfabric/flowfabric-go/fabrictype",
 	"github.com/flowfabric/flowfabric-go/internal/keyspace",
+	"github.com/flowfabric/flowfabric-go/internal/payload",
 }
 
 // goSource collects lines of one generated Go file.

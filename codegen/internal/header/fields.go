@@ -96,6 +96,9 @@ func parseType(name, typ string) (Field, error) {
 	}
 	head, inner, nested := strings.Cut(typ, "(")
 	if !nested {
+		if t, slot, ok := strings.Cut(typ, "<"); ok {
+			f.Slot, typ = strings.TrimSuffix(slot, ">"), t
+		}
 		if _, ok := ScalarNamed(typ); !ok {
 			return f, fmt.Errorf("unknown type %q of %s", typ, name)
 		}

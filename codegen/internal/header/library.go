@@ -142,8 +142,17 @@ type Field struct {
 	Fallback string
 	// Omittable: a call may end before it, and the function defines the meaning of its absence.
 	Omittable bool
-	Doc       string
+	// Slot is the kind of place, in the table of package payload, in which the engine keeps the value of a user that the
+	// field has; SlotPlain for bytes that are none; "" for types that never are.
+	Slot string
+	Doc  string
 }
+
+// SlotPlain marks bytes that are not the value of a user.
+const SlotPlain = "plain"
+
+// IsSealed reports whether the field has the value of a user.
+func (f *Field) IsSealed() bool { return f.Slot != "" && f.Slot != SlotPlain }
 
 type record struct {
 	Pos    Position
@@ -152,7 +161,7 @@ type record struct {
 }
 
 type argumentSet struct {
-	pos    Position
+	Pos    Position
 	Name   string
 	Fields []Field
 }

@@ -163,7 +163,7 @@ func declare(l *Library, t Tag, p *Problems) {
 		if l.argumentSet(name) != nil {
 			p.Add(t.Pos, "argument set %s is declared twice", name)
 		}
-		s := &argumentSet{pos: t.Pos, Name: name}
+		s := &argumentSet{Pos: t.Pos, Name: name}
 		s.Fields, err = parseFields(rest)
 		l.Arguments = append(l.Arguments, s)
 	case "errors":

@@ -1,5 +1,7 @@
 package header
 
+import "slices"
+
 // ValueKind groups the scalar types by how they travel.
 type ValueKind int
 
@@ -62,6 +64,12 @@ var scalarTypes = []ScalarType{
 	{"attempt_state", "string", KindText},
 	{"public_state", "fabrictype.NodeState", KindText},
 }
+
+// owners are the types of ids to which sealed values belong.
+var owners = []string{"execution_id", "any_execution_id", "flow_id", "schedule_id", "bulk_job_id"}
+
+// IsOwner reports whether a field has the id to which the sealed values of its call, reply or record belong.
+func IsOwner(x Field) bool { return x.Shape == Scalar && slices.Contains(owners, x.Scalar) }
 
 func ScalarNamed(name string) (ScalarType, bool) {
 	for _, t := range scalarTypes {

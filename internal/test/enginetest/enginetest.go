@@ -27,6 +27,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/enginelink"
+	"github.com/flowfabric/flowfabric-go/internal/payload"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -136,6 +138,7 @@ func Open(tb testing.TB, kind testserver.Kind, url, prefix string, config ...run
 	c.Prefix, c.AllowVolatile = prefix, true
 	c.Partitions = cmp.Or(c.Partitions, 4)
 	c.Logger = cmp.Or(c.Logger, b.Logger())
+	c.Internal = sealing(tb, c.Internal)
 	opened, err := runtime.Open(ctx, url, c)
 	for errors.Is(err, enginecore.ErrNotReachable) && ctx.Err() == nil {
 		// on a busy machine, a server's answer may take longer than a client waits
@@ -150,6 +153,25 @@ func Open(tb testing.TB, kind testserver.Kind, url, prefix string, config ...run
 		}
 	})
 	return b
+}
+
+// sealedVariable makes all engines seal the values of users, if it is set.
+const sealedVariable = "FLOWFABRIC_TEST_SEALED"
+
+// sealing adds the keys of tests to the link of an engine, if all engines are to seal.
+func sealing(tb testing.TB, handle enginelink.Handle) enginelink.Handle {
+	tb.Helper()
+	if os.Getenv(sealedVariable) == "" {
+		return handle
+	}
+	ring, err := payload.NewRing(payload.Key{ID: "test", Secret: bytes.Repeat([]byte("k"), payload.KeyBytes)})
+	require.NoError(tb, err)
+	var link enginelink.Link
+	if l := enginelink.Of(handle); l != nil {
+		link = *l
+	}
+	link.Payloads = &payload.Pipeline{Keys: ring}
+	return enginelink.HandleOf(&link)
 }
 
 // Logger writes to the output shown when the test fails.

@@ -17,11 +17,14 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/enginelink"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/payload"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -379,4 +382,92 @@ func TestNamesOfValuesAreValues(t *testing.T) {
 			})
 		})
 	}
+}
+
+// ring returns a ring with the keys of the ids, and the configuration of engines that seal with it.
+func ring(t *testing.T, ids ...string) (r *payload.Ring, keys func(ids ...string), config runtime.OpenConfig) {
+	t.Helper()
+	r = &payload.Ring{}
+	keys = func(ids ...string) {
+		list := make([]payload.Key, len(ids))
+		for i, id := range ids {
+			list[i] = payload.Key{ID: id, Secret: []byte(strings.Repeat(id, payload.KeyBytes)[:payload.KeyBytes])}
+		}
+		require.NoError(t, r.Replace(list...))
+	}
+	keys(ids...)
+	link := &enginelink.Link{Payloads: &payload.Pipeline{Keys: r, Compress: true}}
+	return r, keys, runtime.OpenConfig{Internal: enginelink.HandleOf(link)}
+}
+
+// An engine has inputs, results, steps, states and values of a run sealed, of any size. The keys may change in between.
+func TestSealedValues(t *testing.T) {
+	t.Parallel()
+	const secret = "4111-1111-1111"
+	_, keys, config := ring(t, "k1")
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		a := activity.New("charge", func(ctx context.Context, card string) (string, error) {
+			step, err := activity.Step(ctx, "tokenize", func(context.Context) (string, error) { return card + " token", nil })
+			if err == nil {
+				err = activity.Publish(ctx, "card", card[:len(secret)])
+			}
+			return step, err
+		})
+		both := activity.New("both", func(_ context.Context, list []string) ([]string, error) { return list, nil })
+		f := flow.New[string, []string]("cards")
+		one := flow.Node(f, "one", a, f.Input())
+		flow.Return(f, flow.Node(f, "both", both, flow.List(one, flow.Node(f, "two", a, one))))
+		def, err := f.Build()
+		require.NoError(t, err)
+		b.KeepingWorker(t, def.Handlers())
+		for _, size := range []int{0, 3_000, 300_000} {
+			in := secret + text("", size+quotes)
+			run, err := runtime.Start(ctx, b.Client, def, in)
+			require.NoError(t, err)
+			got, err := run.Result(ctx)
+			require.NoError(t, err)
+			require.Equal(t, []string{in + " token", in + " token token"}, got)
+			keys("k2", "k1")
+			d, err := run.Describe(ctx, runtime.DescribeOptions{Values: true, ValueBytes: 100})
+			require.NoError(t, err)
+			require.Contains(t, string(d.Input.Bytes()), secret)
+		}
+		require.NotContains(t, fmt.Sprintf("%+v", b.Settle(t)), secret)
+	}, config)
+}
+
+// A program without the key of a value returns the execution, and the reason names the key. The run continues once a
+// program has the key.
+func TestMissingPayloadKey(t *testing.T) {
+	t.Parallel()
+	enginetest.EachAlone(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		_, keys, config := ring(t, "k1")
+		sealing := enginetest.Open(t, b.Kind, b.URL, b.Prefix, config)
+		if b.Kind == testserver.Embedded {
+			b = sealing
+		}
+		x := newTurns()
+		def := x.chain(t, 2)
+		run, err := runtime.Start(ctx, sealing.Client, def, "abc")
+		require.NoError(t, err)
+		keys("k2")
+		sealing.KeepingWorker(t, []activity.Handler{x.act})
+		enginetest.Eventually(t, func() string {
+			d, err := run.Describe(ctx)
+			require.NoError(t, err)
+			if why := fmt.Sprint(d.Nodes[0].Waiting); !strings.Contains(why, `payload key missing: "k1"`) {
+				return "the node waits because of " + why
+			}
+			return ""
+		})
+		keys("k2", "k1")
+		require.Equal(t, "cab", result(t, run))
+		keys("k3")
+		_, err = run.Result(ctx)
+		require.ErrorIs(t, err, payload.ErrKeyMissing)
+		keys("k2")
+		require.Equal(t, "cab", result(t, run), "the key that was the first when the result was written")
+	})
 }

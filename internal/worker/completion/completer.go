@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/errorcode"
+	"github.com/flowfabric/flowfabric-go/internal/payload"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
 )
@@ -159,7 +160,7 @@ func (c *Completer) passOnEnd(x Request, outcome enginerpc.Status) {
 	}
 	for _, r := range c.Session.Ends.All() {
 		if outcome == statusEnded {
-			r.EndedHere(x.lease.Claimed.FlowID, x.result)
+			r.EndedHere(x.lease.Claimed.FlowID, payload.Value(x.result))
 		} else {
 			r.MayHaveEnded(x.lease.Claimed.FlowID)
 		}

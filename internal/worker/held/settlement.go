@@ -163,7 +163,7 @@ func (h *Task) Complete(ctx context.Context, result []byte) error {
 		if err != nil {
 			return fmt.Errorf("%w: %w", engine.ErrInvalid, err)
 		}
-		result = decision
+		result = h.task.Run.Core.Exempt(decision)
 	}
 	if err := h.task.CheckResult(result); err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/payload"
 )
 
 // active returns nil while the program may use the task, else why it ended.
@@ -163,9 +164,12 @@ func (h *Task) readSignals(ctx context.Context) ([]activity.Signal[json.RawMessa
 		if err != nil {
 			return nil, err
 		}
-		payload, err := client.Do(ctx, client.B().Get().Key(keys.SignalPayload(p, id)).Build()).AsBytes()
+		value, err := client.Do(ctx, client.B().Get().Key(keys.SignalPayload(p, id)).Build()).AsBytes()
 		if err != nil && !rueidis.IsRedisNil(err) {
 			return nil, engine.ReadError(ctx, "GET", err)
+		}
+		if value, err = h.task.Run.Core.Opened(payload.Signal, string(c.ExecutionID), value); err != nil {
+			return nil, err
 		}
 		if len(signal) == 0 {
 			continue
@@ -175,7 +179,7 @@ func (h *Task) readSignals(ctx context.Context) ([]activity.Signal[json.RawMessa
 			ID: string(id), Name: signal["signal_name"], Category: signal["signal_category"],
 			SourceType: signal["source_type"], CorrelationID: signal["correlation_id"],
 			Source:  signal["source_identity"],
-			Payload: payload, At: at,
+			Payload: value, At: at,
 		})
 	}
 	return signals, nil

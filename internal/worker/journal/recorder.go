@@ -3,9 +3,11 @@
 package journal
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,6 +22,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/payload"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/worker/attempt"
 	"github.com/flowfabric/flowfabric-go/internal/worker/completion"
@@ -68,7 +71,9 @@ func (j *Journal) Put(entry string, data []byte) {
 // claim.
 func (j *Journal) Read(ctx context.Context, a *attempt.Attempt) error {
 	for _, entry := range a.Claimed.Journal {
-		j.Put(entry.Name, entry.Value)
+		if err := j.Take(a, entry); err != nil {
+			return err
+		}
 	}
 	if a.Claimed.JournalComplete || !a.Run.Session.IsWhole() {
 		return nil
@@ -84,12 +89,36 @@ func (j *Journal) Read(ctx context.Context, a *attempt.Attempt) error {
 			return fmt.Errorf("read the steps of node %s: %w", a.Claimed.Node, err)
 		}
 		for _, entry := range reply.Journal {
-			j.Put(entry.Name, entry.Value)
+			if err := j.Take(a, entry); err != nil {
+				return err
+			}
 		}
 		if call.Cursor = reply.NextCursor; call.Cursor == "" {
 			return nil
 		}
 	}
+}
+
+// Take adds an entry of the engine. The error is the one of payload.Check.
+func (j *Journal) Take(a *attempt.Attempt, entry enginerpc.JournalEntry) error {
+	value, err := entry.Value, payload.Check(entry.Value)
+	head, slot := 0, payload.State
+	switch {
+	case entry.Name == carriedEntry:
+		head = bytes.IndexByte(value, ' ') + 1
+	case strings.HasPrefix(entry.Name, AwaitEntry):
+		head, slot = min(1, len(value)), payload.Step
+	}
+	if head > 0 {
+		var opened []byte
+		opened, err = a.Run.Core.Opened(slot, string(a.Claimed.ExecutionID), value[head:])
+		value = slices.Concat(value[:head], opened)
+	}
+	if err != nil {
+		return err
+	}
+	j.Put(entry.Name, value)
+	return nil
 }
 
 // Recorder records the steps and waits of one call of a function in the engine and in the journal. It implements
@@ -189,7 +218,7 @@ func decodeAwaited(stored []byte, collect bool) (activitycontext.Awaited, error)
 	case mark == markTimedOut:
 		return activitycontext.Awaited{TimedOut: true}, nil
 	case mark == markPayload && !collect, mark == markList && collect:
-		return activitycontext.Awaited{Data: enginerpc.Value(stored[1:])}, nil
+		return activitycontext.Awaited{Data: stored[1:]}, nil
 	}
 	return activitycontext.Awaited{}, activity.NonRetryable(activity.Category(
 		errors.New("the function waits in another way than it did when the wait began: Await and AwaitSignals do not "+

@@ -2,6 +2,7 @@ package task
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/payload"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/worker/child"
 	"github.com/flowfabric/flowfabric-go/internal/worker/completion"
@@ -117,6 +119,7 @@ func (t *Task) call(
 		if result, err = plan.Cases.Decide(t.Claimed.Node, result); err != nil {
 			return nil, err
 		}
+		result = t.Run.Core.Exempt(result)
 	}
 	if err := t.CheckResult(result); err != nil {
 		return nil, err
@@ -237,7 +240,7 @@ func (t *Task) Input(ctx context.Context, plan submit.NodePlan) ([]byte, error) 
 	}
 	input := plan.Input
 	if value, found := t.claimedInput(input); found {
-		return value, nil
+		return value, unreadable(payload.Check(value))
 	}
 	results := make(map[string][]byte, len(t.Claimed.Inputs))
 	for _, in := range t.Claimed.Inputs {
@@ -251,6 +254,13 @@ func (t *Task) Input(ctx context.Context, plan submit.NodePlan) ([]byte, error) 
 	if err := t.addFailures(ctx, *input, results); err != nil {
 		return nil, err
 	}
+	err := payload.Check(t.Claimed.FlowInput)
+	for _, result := range results {
+		err = cmp.Or(err, payload.Check(result))
+	}
+	if err != nil {
+		return nil, unreadable(err)
+	}
 	value, err := input.Resolve(t.Claimed.FlowInput, results)
 	if err != nil {
 		return nil, completion.Undecodable(fmt.Errorf("input: %w", err))
@@ -259,6 +269,14 @@ func (t *Task) Input(ctx context.Context, plan submit.NodePlan) ([]byte, error) 
 		value = bytes.Clone(value) // the plan is shared
 	}
 	return value, nil
+}
+
+// unreadable returns the error of an attempt that cannot read a value. If its key is missing, another worker may have it.
+func unreadable(err error) error {
+	if err == nil || errors.Is(err, payload.ErrKeyMissing) {
+		return err
+	}
+	return completion.Undecodable(err)
 }
 
 // claimedInput returns an input that is one value of the claim, as most are.

@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/fleet"
+	"github.com/flowfabric/flowfabric-go/internal/payload"
 	"github.com/flowfabric/flowfabric-go/internal/valueschema"
 	"github.com/flowfabric/flowfabric-go/internal/worker/completion"
 )
@@ -29,6 +30,9 @@ const knownFor, maxMisfits = 2 * time.Second, 1024
 // activity with another input type, or the engine does not answer whether one has, it is a *completion.Misfit; if none
 // has, it says how the node can succeed.
 func (t *Task) misfit(ctx context.Context, err error) error {
+	if errors.Is(err, payload.ErrKeyMissing) && ctx.Err() == nil {
+		return t.returned(fmt.Sprintf("worker %s cannot read the input: %v", t.Run.Completer.Instance, err), err, "")
+	}
 	decode, is := errors.AsType[*activityspec.DecodeError](err)
 	handler := t.Services.handlers[t.Claimed.Kind]
 	if !is || handler == nil || decode.Activity != handler.Name() || ctx.Err() != nil {
@@ -51,13 +55,16 @@ func (t *Task) misfit(ctx context.Context, err error) error {
 		return fmt.Errorf("%w; no live worker of lane %s has the activity with another input type: rerun the node when one "+
 			"runs, or fork the run with an input or result that fits", err, lane)
 	}
-	m := &completion.Misfit{
-		Reason: fmt.Sprintf("worker %s cannot decode the input: %v; %s",
-			t.Run.Completer.Instance, decode, may),
-		Delay: t.Services.misfits.delay(t.Claimed.ExecutionID),
-	}
+	return t.returned(fmt.Sprintf("worker %s cannot decode the input: %v; %s", t.Run.Completer.Instance, decode, may),
+		decode, other.Instance)
+}
+
+// returned is the error of an attempt whose execution the worker returns for a reason. other is the instance of a worker
+// that perhaps can make it, if one is known.
+func (t *Task) returned(reason string, err error, other string) error {
+	m := &completion.Misfit{Reason: reason, Delay: t.Services.misfits.delay(t.Claimed.ExecutionID)}
 	t.Log(slog.LevelWarn, observe.EventInputUndecodable, "the worker returns an execution whose input it cannot decode",
-		slog.Any("error", decode), slog.String("other", other.Instance), slog.Duration("delay", m.Delay))
+		slog.Any("error", err), slog.String("other", other), slog.Duration("delay", m.Delay))
 	return m
 }
 

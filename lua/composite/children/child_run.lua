@@ -409,7 +409,7 @@ function F.ffx_child_ended(K, A)
   return reply.ok(state)
 end
 
--- @record item_state state:text attempts:int outcome:text result:value reason:text category:text details:bytes?
+-- @record item_state state:text attempts:int outcome:text result:value<result> reason:text category:text details:bytes<details>?
 
 local MAX_RESULTS_PER_CALL = 256
 local MAX_RESULT_BYTES = 1048576

@@ -10,27 +10,28 @@ claim_reply.MAX_INLINE_BYTES = MAX_INLINE_BYTES
 -- ffx_read_graph. The description ends with the inputs, or with the budgets, for a node that is leased for its first attempt and
 -- has only the least fields: the id of its attempt follows from the lease. In most cases that is one text in place of the list:
 -- see row_claimed.describe.
--- @record    claimed_execution execution_id:execution_id lease_id:lease_id lease_expires_at:unix_ms flow_name:text run_id:text created_at:unix_ms deadline_at:unix_ms trace_context:text graph:text flow_input:value inputs_complete:bool inputs:list(node_input) admission:text? budgets:text? node:text? kind:text? flow_id:flow_id? attempt_index:attempt_index? attempt_id:attempt_id? attempt_type:text? lease_epoch:lease_epoch? retry_count:int? policy:json? payload:bytes? journal_complete:bool? journal:list(journal_entry)? tags:json? after:int?
--- @record    journal_entry name:text value:bytes
--- @record    node_input name:text result:value
+-- @record    claimed_execution execution_id:execution_id lease_id:lease_id lease_expires_at:unix_ms flow_name:text run_id:text created_at:unix_ms deadline_at:unix_ms trace_context:text graph:text flow_input:value<input> inputs_complete:bool inputs:list(node_input) admission:text? budgets:text? node:text? kind:text? flow_id:flow_id? attempt_index:attempt_index? attempt_id:attempt_id? attempt_type:text? lease_epoch:lease_epoch? retry_count:int? policy:json? payload:bytes<plain>? journal_complete:bool? journal:list(journal_entry)? tags:json? after:int?
+-- An input names the number of its node, or the whole id of an execution outside of a graph.
+-- @record    journal_entry name:text value:bytes<step>
+-- @record    node_input name:text result:value<result> upstream:text
 
--- Returns the names under which the edges to an execution provide results, and the keys of these. `g`: its join, if it is one.
+-- Returns the names under which the edges to an execution provide results, the keys of these, and the executions. `g`: its join, if it is one.
 function claim_reply.feeders(c, execution_id, flow_id, g, edge_ids)
-  local names, result_keys = {}, {}
+  local names, result_keys, upstreams = {}, {}, {}
   for _, edge_id in ipairs(edge_ids) do
     local edge = redis.call('HMGET', key.flow_edge(c, flow_id, edge_id), 'data_passing_ref', 'upstream_execution_id')
     if is_set(edge[1]) and join.feeds(c, g, execution_id, edge_id) then
-      names[#names + 1], result_keys[#names + 1] = edge[1], key.exec_result(c, edge[2])
+      names[#names + 1], result_keys[#names + 1], upstreams[#names + 1] = edge[1], key.exec_result(c, edge[2]), edge[2]
     end
   end
-  return names, result_keys
+  return names, result_keys, upstreams
 end
 
 -- Number of results that are read together: few, because large ones may be read in vain.
 local RESULTS_AT_A_TIME = 16
 
 -- Appends results to inputs under their names, as many as may be returned. Returns the inputs, and whether that is all of them.
-local function results_of(inputs, names, result_keys)
+local function results_of(inputs, names, result_keys, upstreams)
   local bytes = 0
   for from = 1, #names, RESULTS_AT_A_TIME do
     local to = math.min(from + RESULTS_AT_A_TIME - 1, #names)
@@ -38,7 +39,7 @@ local function results_of(inputs, names, result_keys)
       result = result or ''
       bytes = bytes + #result
       if bytes > MAX_INLINE_BYTES then return inputs, false end
-      inputs[#inputs + 1] = { names[from + i - 1], result }
+      inputs[#inputs + 1] = { names[from + i - 1], result, upstreams[from + i - 1] }
     end
   end
   return inputs, true
@@ -55,7 +56,7 @@ function claim_reply.may_hand_out(c, count)
   return true
 end
 
--- Returns the results of the upstreams that feed an execution, as {name, result} pairs, and whether that is all of them.
+-- Returns the results of the upstreams that feed an execution, as {name, result, node} lists, and whether that is all of them.
 function claim_reply.inputs(c, execution_id, core)
   local count = tonumber(core.input_count) or 0
   if count == 0 then return NONE, true end
@@ -72,9 +73,9 @@ function claim_reply.inputs(c, execution_id, core)
   local inputs, complete = row_inputs.read(c, execution_id, g, MAX_INLINE_BYTES)
   if not inputs then inputs, complete = {}, true end
   if not complete or #inputs == count then return inputs, complete end
-  local names, result_keys = claim_reply.feeders(c, execution_id, core.flow_id, g,
+  local names, result_keys, upstreams = claim_reply.feeders(c, execution_id, core.flow_id, g,
     redis.call('SMEMBERS', key.flow_in(c, core.flow_id, execution_id)))
-  return results_of(inputs, names, result_keys)
+  return results_of(inputs, names, result_keys, upstreams)
 end
 
 -- Reports whether a node was leased for its first attempt and has only the least fields, except limits of its graph.

@@ -38,7 +38,7 @@ end
 -- @arg      lease_id           lease_id
 -- @arg      lease_epoch        lease_epoch
 -- @arg      attempt_id         attempt_id
--- @arg      result             value
+-- @arg      result             value<result>
 -- @include  claim_request
 -- @reply    OK more:bool remaining:int executions:list(claimed_execution) candidates:list(candidate)
 -- @reply    ALREADY_SATISFIED more:bool remaining:int executions:list(claimed_execution) candidates:list(candidate)

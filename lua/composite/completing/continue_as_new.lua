@@ -99,7 +99,7 @@ end
 -- @arg      lease_epoch        lease_epoch
 -- @arg      attempt_id         attempt_id
 -- @arg      generation         int
--- @arg      state              bytes
+-- @arg      state              bytes<state>
 -- @include  claim_request
 -- @reply    OK remaining:int executions:list(claimed_execution) candidates:list(candidate)
 -- @error    execution_not_found

@@ -61,7 +61,7 @@ end
 -- @arg      retry_after        ms optional
 -- @arg      jitter_permille    int
 -- @arg      stack              text optional
--- @arg      details            bytes optional
+-- @arg      details            bytes<details> optional
 -- @arg      words              csv optional
 -- @reply    OK outcome:text due_at:unix_ms more:bool
 -- @reply    ALREADY_SATISFIED outcome:text due_at:unix_ms more:bool

@@ -1,7 +1,7 @@
 -- The handoff of a completion: executions that it makes ready are leased to the completing worker in the same call.
 
 -- The list of the executions that a call makes ready and leases to its worker, without entering them into the eligible set, is the
--- call of the usual path (see turn.new). `fed` has by execution the {name, result} pairs that the call gives to it; nil is none.
+-- call of the usual path (see turn.new). `fed` has by execution the {name, result, upstream} lists that the call gives to it; nil is none.
 -- `leased` contains the descriptions of those that are already leased, which count as well.
 
 -- Returns the score of the first execution of the request's lane, which comes before any less urgent one; nil when none waits
@@ -21,7 +21,7 @@ function handoff.feed(c, next_up, edge)
   local result = c.completed and c.completed[edge.upstream_id]
   if not result or not is_set(edge.input_name) then return end
   local fed = call.list_in(call.list_in(next_up, 'fed'), edge.child_id)
-  fed[#fed + 1] = { edge.input_name, result }
+  fed[#fed + 1] = { edge.input_name, result, edge.upstream_id }
 end
 
 -- Adds an execution that may run now to the list. Reports whether it did.

@@ -101,10 +101,10 @@ end
 -- @arg      last               bool
 -- @arg      edges              int
 -- @arg      result             int
--- @arg      definition         bytes optional
+-- @arg      definition         bytes<plain> optional
 -- @arg      budgets            json optional
 -- @arg      blocking           csv optional
--- @group    nodes              name:text kind:text lane_id:lane_id priority:int uses_flow_input:bool input_count:int capabilities:csv policy:json tags:json start_timeout:ms attempt_timeout:ms delay:ms wait:json join:text ups:bytes downs:bytes limits:text
+-- @group    nodes              name:text kind:text lane_id:lane_id priority:int uses_flow_input:bool input_count:int capabilities:csv policy:json tags:json start_timeout:ms attempt_timeout:ms delay:ms wait:json join:text ups:bytes<plain> downs:bytes<plain> limits:text
 -- @reply    OK
 -- @error    invalid_input message:text
 function F.ffx_put_graph(K, A)

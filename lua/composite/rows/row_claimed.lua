@@ -26,11 +26,11 @@ local function text_of(c, flow, execution_id, lease_id, expires, ahead)
   return (ahead or flow.budgets) and text .. additions(c, flow, ahead) or text
 end
 
--- Returns the description of a node whose only input is one result, under the name of its upstream. It is joined at once, because
+-- Returns the description of a node whose only input is one result, under the name of its upstream, whose ordinal is a text. It is joined at once, because
 -- the server's interpreter processes all bytes of each text that it makes.
-function row_claimed.describe_fed(c, flow, execution_id, lease_id, expires, ahead, name, result)
+function row_claimed.describe_fed(c, flow, execution_id, lease_id, expires, ahead, name, result, upstream)
   return execution_id .. ' ' .. lease_id .. ' ' .. expires .. ' ' .. (flow.about or about_run(flow))
-    .. ((ahead or flow.budgets) and additions(c, flow, ahead) or '') .. 'i' .. number.text(#name) .. ' ' .. name .. result
+    .. ((ahead or flow.budgets) and additions(c, flow, ahead) or '') .. 'i' .. number.text(#name) .. ' ' .. upstream .. ' ' .. name .. result
 end
 
 -- Does the same for a node whose only input is the input of its run.
@@ -47,7 +47,7 @@ function row_claimed.describe_again(c, flow, execution_id, lease_id, expires, fl
   if complete and not inputs[2] and not (input and flow_input) then
     local text = execution_id .. ' ' .. lease_id .. ' ' .. expires .. ' ' .. (flow.about or about_run(flow))
       .. (flow.budgets and additions(c, flow) or '') .. 'r' .. index .. ' ' .. epoch .. ' ' .. retries .. ' '
-    if input then return text .. 'i' .. number.text(#input[1]) .. ' ' .. input[1] .. input[2] end
+    if input then return text .. 'i' .. number.text(#input[1]) .. ' ' .. input[3] .. ' ' .. input[1] .. input[2] end
     return is_set(flow_input) and text .. 'f' .. flow_input or text
   end
   run_rows.describe(flow)
@@ -62,13 +62,13 @@ end
 -- Returns the description of a node that is leased for its first attempt and has only the least fields, for claimed_execution.
 -- When its input is one result, or the input of the run alone, it is one text, since each element of a reply costs more than its
 -- bytes: the execution, the lease, its end, the results of about_run and of additions, and, unless it has no input, `i`, the
--- length of the upstream's name and a blank, and that name with the result; or `f` and the input of the run. The Go side reads it
+-- length of the upstream's name, its ordinal, and that name with the result; or `f` and the input of the run. The Go side reads it
 -- in internal/enginerpc/claimed_text.go. `flow_input`: the input of the run, when the node uses it.
 function row_claimed.describe(c, flow, execution_id, lease_id, expires, flow_input, inputs, complete, ahead)
   flow_input = flow_input or ''
   local input = inputs[1]
   if complete and not inputs[2] and not (input and flow_input ~= '') then
-    if input then return row_claimed.describe_fed(c, flow, execution_id, lease_id, expires, ahead, input[1], input[2]) end
+    if input then return row_claimed.describe_fed(c, flow, execution_id, lease_id, expires, ahead, input[1], input[2], input[3]) end
     if flow_input == '' then return text_of(c, flow, execution_id, lease_id, expires, ahead) end
     return describe_input(c, flow, execution_id, lease_id, expires, ahead, flow_input)
   end

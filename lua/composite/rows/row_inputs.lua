@@ -57,7 +57,7 @@ local function texts_of(run, ordinals, from, to)
   return texts
 end
 
--- Returns results of nodes as {name, result} pairs, up to a number of bytes, and whether that is all of them.
+-- Returns results of nodes as {name, result, ordinal} lists, up to a number of bytes, and whether that is all of them.
 local function results_of(run, ordinals, names, max_bytes)
   local inputs, bytes = {}, 0
   for from = 1, #ordinals, RESULTS_AT_A_TIME do
@@ -67,13 +67,16 @@ local function results_of(run, ordinals, names, max_bytes)
       local result = texts[i] or ''
       bytes = bytes + (string.byte(result) == 0 and stored_value.size(result) or #result)
       if bytes > max_bytes then return inputs, false end
-      inputs[#inputs + 1] = { names[from + i - 1], result }
+      inputs[#inputs + 1] = { names[from + i - 1], result, number.text(ordinals[from + i - 1]) }
     end
   end
   return inputs, true
 end
 
--- Does the same for the upstreams of a node of a plain run.
+-- Returns the ordinal, as text, of the only upstream of a node that provides a result.
+function row_inputs.only_feeder(run, node) return number.text(all_feeders(run.graph, node)[1]) end
+
+-- Does the same as results_of for the upstreams of a node of a plain run.
 function row_inputs.of_node(run, node, max_bytes)
   local ordinals, names
   if node.join then
@@ -100,7 +103,7 @@ local function leave_out_skipped(r, ordinals, inputs)
   end
 end
 
--- Returns the results of the upstreams of a node as {name, result} pairs, up to a number of bytes, and whether that is all of
+-- Returns the results of the upstreams of a node as {name, result, ordinal} lists, up to a number of bytes, and whether that is all of
 -- them; nil for an execution without a row.
 function row_inputs.read(c, execution_id, g, max_bytes)
   local r = row.of_key(key.exec_core(c, execution_id))
@@ -117,7 +120,7 @@ function row_inputs.read(c, execution_id, g, max_bytes)
   return inputs, complete
 end
 
--- Returns a page of them, from the n-th edge on: {name, result} pairs, and where the next page begins, nil after the last.
+-- Returns a page of them, from the n-th edge on: {name, result, ordinal} lists, and where the next page begins, nil after the last.
 function row_inputs.page(c, execution_id, g, from, limit)
   local r = row.of_key(key.exec_core(c, execution_id))
   if not r then return nil end
@@ -125,7 +128,7 @@ function row_inputs.page(c, execution_id, g, from, limit)
   local to = math.min(count, from + limit - 1)
   local ordinals, names = feeders(r, g, from, to)
   local inputs = #ordinals > 0 and texts_of(r.run, ordinals, 1, #ordinals) or {}
-  for i, name in ipairs(names) do inputs[i] = { name, inputs[i] or '' } end
+  for i, name in ipairs(names) do inputs[i] = { name, inputs[i] or '', number.text(ordinals[i]) } end
   if has_replaced(graph_store.of_row(r)) then leave_out_skipped(r, ordinals, inputs) end
   return inputs, to < count and to + 1 or nil
 end

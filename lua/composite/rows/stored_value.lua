@@ -56,10 +56,10 @@ function stored_value.bytes(prefix, text)
   return redis.call('GET', from) or ''
 end
 
--- Returns the first bytes of a value; all of a list, and true.
+-- Returns the first bytes of a value; all of one that can be read only as a whole, and true.
 function stored_value.part(prefix, text, max)
   local from = key_of(prefix, text)
-  if results.is_list(from and redis.call('GETRANGE', from, '0', #results.LIST - 1) or text) then return text, true end
+  if results.is_whole(from and redis.call('GETRANGE', from, '0', #results.LIST - 1) or text) then return text, true end
   if not from then return #text <= max and text or string.sub(text, 1, max) end
   if max < 1 then return '' end
   return stored_value.size(text) <= max and text or redis.call('GETRANGE', from, '0', number.text(max - 1))

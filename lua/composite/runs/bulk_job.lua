@@ -77,9 +77,9 @@ end
 -- @key      partition          ffx.partition
 -- @arg      bulk_job_id        bulk_job_id
 -- @arg      namespace          namespace
--- @arg      spec               bytes
--- @reply    OK created_at:unix_ms spec:bytes
--- @reply    ALREADY_SATISFIED created_at:unix_ms spec:bytes
+-- @arg      spec               bytes<plain>
+-- @reply    OK created_at:unix_ms spec:bytes<plain>
+-- @reply    ALREADY_SATISFIED created_at:unix_ms spec:bytes<plain>
 function F.ffx_start_bulk_job(K, A)
   local c = call.open(K.partition)
   local record_key = key.ffx_bulk_job(c, A.bulk_job_id)
@@ -100,7 +100,7 @@ end
 -- @key      partition          ffx.partition
 -- @arg      bulk_job_id        bulk_job_id
 -- @arg      claimant              text
--- @reply    OK now:unix_ms namespace:namespace created_at:unix_ms spec:bytes progress:bytes
+-- @reply    OK now:unix_ms namespace:namespace created_at:unix_ms spec:bytes<plain> progress:bytes<plain>
 -- @error    bulk_job_not_found
 -- @error    bulk_job_over state:text
 -- @error    bulk_job_taken
@@ -125,7 +125,7 @@ end
 -- @key      partition          ffx.partition
 -- @arg      bulk_job_id        bulk_job_id
 -- @arg      claimant              text
--- @arg      progress           bytes
+-- @arg      progress           bytes<plain>
 -- @arg      due_at             unix_ms optional
 -- @arg      completed          bool
 -- @reply    OK now:unix_ms state:text
@@ -174,7 +174,7 @@ function F.ffx_stop_bulk_job(K, A)
   return reply.ok('stopped')
 end
 
--- @record bulk_job_record bulk_job_id:bulk_job_id spec:bytes progress:bytes state:text created_at:unix_ms closed_at:unix_ms stopped_by:text
+-- @record bulk_job_record bulk_job_id:bulk_job_id spec:bytes<plain> progress:bytes<plain> state:text created_at:unix_ms closed_at:unix_ms stopped_by:text
 
 local function as_listed(id, stored)
   return {

@@ -56,7 +56,7 @@ end
 -- @arg      lease_epoch        lease_epoch
 -- @arg      attempt_id         attempt_id
 -- @arg      value_key          text
--- @arg      value              bytes
+-- @arg      value              bytes<live>
 -- @reply    OK
 -- @error    execution_not_found
 -- @error    set:lease_fence
@@ -86,7 +86,7 @@ end
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id
 -- @arg      value_key          text
--- @reply    OK has:bool value:bytes at:unix_ms attempt:int
+-- @reply    OK has:bool value:bytes<live> at:unix_ms attempt:int
 -- @error    execution_not_found
 function F.ffx_read_live_value(K, A)
   local c = call.open(K.partition)

@@ -89,7 +89,7 @@ end
 -- @arg      flow_id            flow_id
 -- @arg      cursor             text optional
 -- @arg      limit              int
--- @reply    OK flow_name:text run_id:text namespace:text state:text outcome:text created_at:unix_ms closed_at:unix_ms deadline_at:unix_ms node_count:int edge_count:int open_nodes:int failed_node:text failure_reason:text failure_category:text cancel_reason:text cancelled_by:text definition:bytes next_cursor:text nodes:list(described_node) paused:text rerun_count:int? rerun_at:unix_ms? rerun_by:text? rerun_mode:text? rerun_nodes:int? budgets:text? schedule:text? fire_at:unix_ms? parent_execution_id:text? nodes_failed:int? nodes_expired:int? nodes_cancelled:int? nodes_skipped:int? now:unix_ms? fair_key:text? priority:text? start_at:unix_ms? started_by:text? memo:bytes? run_key:text? queued:int? queued_behind:text? forked_from:text? kept_nodes:int? finally_until:text?
+-- @reply    OK flow_name:text run_id:text namespace:text state:text outcome:text created_at:unix_ms closed_at:unix_ms deadline_at:unix_ms node_count:int edge_count:int open_nodes:int failed_node:text failure_reason:text failure_category:text cancel_reason:text cancelled_by:text definition:bytes<plain> next_cursor:text nodes:list(described_node) paused:text rerun_count:int? rerun_at:unix_ms? rerun_by:text? rerun_mode:text? rerun_nodes:int? budgets:text? schedule:text? fire_at:unix_ms? parent_execution_id:text? nodes_failed:int? nodes_expired:int? nodes_cancelled:int? nodes_skipped:int? now:unix_ms? fair_key:text? priority:text? start_at:unix_ms? started_by:text? memo:bytes<memo>? run_key:text? queued:int? queued_behind:text? forked_from:text? kept_nodes:int? finally_until:text?
 -- @error    invalid_input message:text
 -- @error    flow_not_found
 function F.ffx_describe_flow(K, A)
@@ -159,14 +159,14 @@ end
 
 local OUTCOME, REASONS = { 'terminal_outcome' }, { 'node', 'failure_reason', 'cancellation_reason' }
 
--- Returns the result of a flow that has succeeded. Without one, returns nil, the node that should have provided it, and the
+-- Returns the result of a flow that has succeeded, and its node. Without one, returns nil, the node that should have provided it, and the
 -- reason, or nil when its graph returns none. A result may be empty, so it exists when its node has succeeded.
 local function result_of(c, flow_id)
   local result_id = graph.result_execution(c, flow_id)
   if not result_id then return nil end
   local core_key = key.exec_core(c, result_id)
   local core = record.read(core_key, OUTCOME)
-  if core and core.terminal_outcome == 'success' then return results.named(c, result_id) or '' end
+  if core and core.terminal_outcome == 'success' then return results.named(c, result_id) or '', row.ordinal(result_id) end
   core = core and record.read(core_key, REASONS) or {}
   return nil, core.node or '', is_set(core.failure_reason) and core.failure_reason or core.cancellation_reason
 end
@@ -177,8 +177,10 @@ local RESULT_FIELDS = { 'public_flow_state', 'outcome', 'closed_at', 'failed_nod
 local function result_reply(c, flow_id, flow)
   local result, node, reason
   if flow[2] == 'success' and flow[3] ~= '' then result, node, reason = result_of(c, flow_id) end
-  return reply.ok(flow[1], flow[2], flow[3], result and '1' or '0', result or '', node or flow[4], node and reason or flow[5], flow[6],
-    flow[7], node and '1' or '0')
+  if result then
+    return reply.ok(flow[1], flow[2], flow[3], '1', result, flow[4], flow[5], flow[6], flow[7], '0', number.text(node))
+  end
+  return reply.ok(flow[1], flow[2], flow[3], '0', '', node or flow[4], node and reason or flow[5], flow[6], flow[7], node and '1' or '0')
 end
 
 -- @function ffx_flow_result
@@ -188,7 +190,7 @@ end
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id
--- @reply    OK state:text outcome:text closed_at:unix_ms has_result:bool result:value failed_node:text failure_reason:text failure_category:text cancel_reason:text result_skipped:bool?
+-- @reply    OK state:text outcome:text closed_at:unix_ms has_result:bool result:value<result> failed_node:text failure_reason:text failure_category:text cancel_reason:text result_skipped:bool? result_node:int?
 -- @error    flow_not_found
 function F.ffx_flow_result(K, A)
   local c = call.open(K.partition)
@@ -205,7 +207,7 @@ end
 -- @arg      flow_id            flow_id
 -- @arg      origin             text
 -- @arg      duration           ms optional
--- @reply    OK state:text outcome:text closed_at:unix_ms has_result:bool result:value failed_node:text failure_reason:text failure_category:text cancel_reason:text result_skipped:bool?
+-- @reply    OK state:text outcome:text closed_at:unix_ms has_result:bool result:value<result> failed_node:text failure_reason:text failure_category:text cancel_reason:text result_skipped:bool? result_node:int?
 -- @error    flow_not_found
 -- @error    invalid_input message:text
 function F.ffx_watch_run(K, A)
@@ -223,28 +225,30 @@ function F.ffx_watch_run(K, A)
   return result_reply(c, A.flow_id, flow)
 end
 
--- @record read_value state:text has:bool size:int part:value
+-- @record read_value state:text has:bool size:int part:value<result>
 
 local MAX_VALUES_PER_CALL = 256
 local MAX_VALUE_BYTES = 4194304
 
--- Returns a value as it is read: whether there is one, its size, and the requested part of its beginning.
+-- Returns a value as it is read: whether there is one, its size, and the requested part of its beginning. The size of one
+-- that can be read only as a whole is -1.
 local function part_of(c, value, max)
   if not value then return '0', '0', '' end
-  local part, is_list = stored_value.part(c.at.prefix, value, max)
-  return '1', is_list and '-1' or number.text(stored_value.size(value)), part
+  local part, is_whole = stored_value.part(c.at.prefix, value, max)
+  return '1', is_whole and '-1' or number.text(stored_value.size(value)), part
 end
 
 -- @function ffx_read_values
 -- @summary  Returns the input of a flow, and the states and results of executions of its partition, in the requested order: for
---           each value its size and its first `max_bytes` bytes, for a list -1 and all of it. Reads values of four mebibytes together, but at least one
+--           each value its size and its first `max_bytes` bytes, or -1 and all of it: for a list, and for a
+--           value that a program has sealed or compressed. Reads values of four mebibytes together, but at least one
 --           execution: call again for the rest.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id
 -- @arg      max_bytes          int
 -- @args     executions         execution_id
--- @reply    OK has_input:bool input_size:int input:value executions:list(read_value)
+-- @reply    OK has_input:bool input_size:int input:value<input> executions:list(read_value)
 -- @error    invalid_input message:text
 function F.ffx_read_values(K, A)
   local max, err = number.whole('max_bytes', A.max_bytes)
@@ -267,7 +271,7 @@ function F.ffx_read_values(K, A)
   return reply.ok(has, size, part, out)
 end
 
--- @record flow_failure execution_id:execution_id node:text outcome:text ended_at:unix_ms attempts:int reason:text category:text tolerated:bool details:bytes? unreleased:bool?
+-- @record flow_failure execution_id:execution_id node:text outcome:text ended_at:unix_ms attempts:int reason:text category:text tolerated:bool details:bytes<details>? unreleased:bool?
 
 local FAILURE_FIELDS = {
   'terminal_outcome', 'execution_id', 'node', 'completed_at', 'total_attempt_count', 'failure_reason', 'failure_category',
@@ -349,9 +353,9 @@ function F.ffx_read_inputs(K, A)
   end
   local page = redis.call('SSCAN', key.flow_in(c, core.flow_id or '', A.execution_id),
     is_set(A.cursor) and A.cursor or '0', 'COUNT', MAX.inputs)
-  local names, result_keys = claim_reply.feeders(c, A.execution_id, core.flow_id, g, page[2])
+  local names, result_keys, upstreams = claim_reply.feeders(c, A.execution_id, core.flow_id, g, page[2])
   local inputs = #names > 0 and redis.call('MGET', unpack(result_keys)) or {}
-  for i, name in ipairs(names) do inputs[i] = { name, inputs[i] or '' } end
+  for i, name in ipairs(names) do inputs[i] = { name, inputs[i] or '', upstreams[i] } end
   return reply.ok(page[1] == '0' and '' or page[1], inputs)
 end
 

@@ -36,8 +36,8 @@ local MAX_BYTES = 64
 -- @summary  Returns the secret of the deployment for the words of errors, which is the proposed one if there is none yet.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
--- @arg      proposed           bytes
--- @reply    OK secret:bytes
+-- @arg      proposed           bytes<plain>
+-- @reply    OK secret:bytes<plain>
 -- @error    invalid_input message:text
 function F.ffx_search_secret(K, A)
   if #A.proposed == 0 or #A.proposed > MAX_BYTES then

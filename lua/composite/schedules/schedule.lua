@@ -123,12 +123,12 @@ end
 -- @arg      schedule_id        schedule_id
 -- @arg      version            int
 -- @arg      write_id           text
--- @arg      state              bytes
+-- @arg      state              bytes<plain>
 -- @arg      due_at             unix_ms optional
--- @arg      spec               bytes optional
+-- @arg      spec               bytes<plain> optional
 -- @arg      plan               text optional
--- @arg      definition         bytes optional
--- @arg      input              bytes optional
+-- @arg      definition         bytes<plain> optional
+-- @arg      input              bytes<schedule_input> optional
 -- @arg      dropped_plans      csv optional
 -- @arg      keeper             text optional
 -- @args     history            text
@@ -160,7 +160,7 @@ end
 -- @key      partition          ffx.partition
 -- @arg      schedule_id        schedule_id
 -- @arg      history            int
--- @reply    OK now:unix_ms version:int spec:bytes state:bytes history:list(text)
+-- @reply    OK now:unix_ms version:int spec:bytes<plain> state:bytes<plain> history:list(text)
 -- @error    invalid_input message:text
 function F.ffx_read_schedule(K, A)
   local count, err = number.count('history', A.history)
@@ -179,7 +179,7 @@ end
 -- @arg      schedule_id        schedule_id
 -- @arg      plan               text
 -- @arg      with_definition    bool
--- @reply    OK spec:bytes input:bytes definition:bytes
+-- @reply    OK spec:bytes<plain> input:bytes<schedule_input> definition:bytes<plain>
 -- @error    schedule_not_found
 function F.ffx_read_schedule_plan(K, A)
   local c = call.open(K.partition)
@@ -229,7 +229,7 @@ function F.ffx_forget_fires(K, A)
   return reply.ok()
 end
 
--- @record schedule_record schedule_id:schedule_id version:int spec:bytes state:bytes
+-- @record schedule_record schedule_id:schedule_id version:int spec:bytes<plain> state:bytes<plain>
 
 -- @function ffx_list_schedules
 -- @summary  Returns the schedules of a partition, in pages and in no particular order. A schedule that exists all the time is in

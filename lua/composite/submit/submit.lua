@@ -277,22 +277,22 @@ end
 --           runs had no result. The process with the given origin receives the ends of the runs.
 -- @flags    derives repeatable intake
 -- @key      partition          ffx.partition
--- @arg      class              bytes
+-- @arg      class              bytes<plain>
 -- @arg      deadline           ms optional
 -- @arg      start_at           unix_ms optional
 -- @arg      origin             text optional
 -- @include  claim_request
 -- @group    tags               name:text value:text
--- @group    runs               flow_id:flow_id record:bytes input:value fair_key:text
+-- @group    runs               flow_id:flow_id record:bytes<plain> input:value<input> fair_key:text
 -- @group    limits             run:int node:int text:text quota_policy_id:text
 -- @group    budgets            run:int text:json blocking:csv
 -- @group    own_tags           run:int name:text value:text
 -- @group    parents            run:int execution_id:text fail_fast:bool
 -- @group    fires              schedule_id:schedule_id name:text incarnation:text serial:int fire_at:unix_ms start_before:unix_ms
--- @group    signals            run:int node:text step:text signal_id:signal_id signal_name:text source_type:text source_identity:text idempotency_key:text payload:bytes signal_category:text correlation_id:text checked:text comment:text
+-- @group    signals            run:int node:text step:text signal_id:signal_id signal_name:text source_type:text source_identity:text idempotency_key:text payload:bytes<signal> signal_category:text correlation_id:text checked:text comment:text
 -- @group    arrivals           run:int key_id:run_key_id key:text call_id:text at_once:int when_taken:text unique_for:ms windows:csv when_many:text quiet:ms at_most:ms max_inputs:int
 -- @group    forks              run:int forked_from:text
--- @group    kept               node:int result:value
+-- @group    kept               node:int result:value<result>
 -- @group    skips              node:int reason:text
 -- @reply    OK outcomes:list(submission_outcome) more:bool executions:list(claimed_execution) candidates:list(candidate) remaining:int signals:list(sent_signal)?
 -- @error    graph_unknown

@@ -171,11 +171,11 @@ end
 -- @flags    derives repeatable intake positional
 -- @key      partition          ffx.partition
 -- @include  claim_request
--- @arg      class              bytes
+-- @arg      class              bytes<plain>
 -- @arg      deadline           ms optional
 -- @arg      origin             text optional
 -- @group    tags               name:text value:text
--- @group    runs               root:any_execution_id id:bytes record:bytes input:value fair_key:text
+-- @group    runs               root:any_execution_id id:bytes<plain> record:bytes<plain> input:value<input> fair_key:text
 -- @group    own_tags           run:int name:text value:text
 -- @reply    OK outcomes:text remaining:int executions:list(claimed_execution) candidates:list(candidate)
 -- @error    invalid_input message:text

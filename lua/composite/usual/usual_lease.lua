@@ -22,7 +22,7 @@ local function inputs_of(c, run, node, name, result)
   if count == '0' then return NOTHING, true end
   if count == '1' and name then
     if #result > claim_reply.MAX_INLINE_BYTES then return NOTHING, false end
-    return { { name, result } }, true
+    return { { name, result, row_inputs.only_feeder(run, node) } }, true
   end
   if not claim_reply.may_hand_out(c, tonumber(count)) then return NOTHING, false end
   return row_inputs.of_node(run, node, claim_reply.MAX_INLINE_BYTES)

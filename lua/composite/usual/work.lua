@@ -67,7 +67,7 @@ local last_origin, last_alone
 -- @key      partition          ffx.partition
 -- @include  claim_request
 -- @arg      origin             text optional
--- @group    completions        execution_id:any_execution_id lease:text run:bytes result:value
+-- @group    completions        execution_id:any_execution_id lease:text run:bytes<plain> result:value<result>
 -- @group    sums               usage_sum
 -- @reply    OK more:bool remaining:int outcomes:text executions:list(claimed_execution) candidates:list(candidate) counted:text
 -- @error    invalid_input message:text

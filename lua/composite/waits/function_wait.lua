@@ -66,8 +66,8 @@ end
 -- @arg      collect            bool
 -- @arg      about              json optional
 -- @include  claim_request
--- @reply    OK remaining:int executions:list(claimed_execution) result:bytes candidates:list(candidate)?
--- @reply    ALREADY_SATISFIED remaining:int executions:list(claimed_execution) result:bytes
+-- @reply    OK remaining:int executions:list(claimed_execution) result:bytes<result> candidates:list(candidate)?
+-- @reply    ALREADY_SATISFIED remaining:int executions:list(claimed_execution) result:bytes<result>
 -- @error    execution_not_found
 -- @error    set:lease_fence
 -- @error    already_suspended
@@ -135,9 +135,9 @@ end
 -- @arg      lease_epoch        lease_epoch
 -- @arg      attempt_id         attempt_id
 -- @arg      step               text
--- @arg      value              bytes
--- @reply    OK value:bytes
--- @reply    ALREADY_SATISFIED value:bytes
+-- @arg      value              bytes<step>
+-- @reply    OK value:bytes<step>
+-- @reply    ALREADY_SATISFIED value:bytes<step>
 -- @error    execution_not_found
 -- @error    set:lease_fence
 -- @error    journal_full message:text

@@ -140,7 +140,7 @@ end
 
 -- A signal as its sender describes it, the SHA-1 in hex of the schema with which its payload was checked, and the comment of a
 -- rejection.
--- @arguments outgoing_signal signal_id:signal_id signal_name:text source_type:text source_identity:text idempotency_key:text? payload:bytes? signal_category:text? correlation_id:text? checked:text? comment:text?
+-- @arguments outgoing_signal signal_id:signal_id signal_name:text source_type:text source_identity:text idempotency_key:text? payload:bytes<signal>? signal_category:text? correlation_id:text? checked:text? comment:text?
 
 -- @function ffx_signal
 -- @summary  Sends a signal to a waitpoint of a managed flow, in one step with all its effects: a wait that has not begun keeps
@@ -199,7 +199,7 @@ end
 -- @arg      execution_id       execution_id
 -- @arg      waitpoint_id       waitpoint_id
 -- @arg      resume             bool
--- @arg      result             bytes optional
+-- @arg      result             bytes<result> optional
 -- @arg      reason             text
 -- @arg      actor              text
 -- @arg      namespace          namespace optional

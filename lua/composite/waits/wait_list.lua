@@ -195,7 +195,7 @@ end
 local SIGNALS_PER_CALL = 100
 local PAYLOADS_PER_CALL = 262144
 
--- @record received_signal signal_id:signal_id signal_name:text signal_category:text source_type:text source_identity:text correlation_id:text accepted_at:unix_ms counts:bool payload:bytes
+-- @record received_signal signal_id:signal_id signal_name:text signal_category:text source_type:text source_identity:text correlation_id:text accepted_at:unix_ms counts:bool payload:bytes<signal>
 
 -- Returns signals of a waitpoint in the order of their arrival, after an entry of its stream, and the entry after which to
 -- continue; empty at the end.
