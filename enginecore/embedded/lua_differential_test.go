@@ -176,6 +176,17 @@ return math.floor(-1.5)
 return {math.fmod(7, 3), math.max(1, 5, 3), math.min(4, 2)}
 return math.modf(3.7)
 return {string.byte('abc', 1, -1)}
+return {string.byte('abc')}
+return {string.byte('abc', 2)}
+return {string.byte('abc', -1)}
+return {string.byte('abc', -5)}
+return {string.byte('abc', 0)}
+return {string.byte('abc', 4)}
+return {string.byte('abc', -2, 9)}
+return {string.byte('abc', 3, 2)}
+return {string.byte('')}
+return {string.byte(string.rep('a', 600000))}
+return {pcall(string.byte, string.rep('a', 9000), 1, -1)}
 return ('x'):rep(3)
 return string.rep('ab', -1)
 return {string.find('abc', 'b')}

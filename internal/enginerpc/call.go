@@ -48,10 +48,6 @@ func Wire[R any](k Keys, c Call[R]) (function string, keys, args []string, err e
 	return w.name, w.list, w.args, err
 }
 
-func encode[R any](k Keys, c Call[R]) (*wire, error) {
-	return encodeTo(&wire{keys: k, name: c.info().name}, c)
-}
-
 // encodeInline encodes a call whose arguments have all values, however large.
 func encodeInline[R any](k Keys, c Call[R]) (*wire, error) {
 	return encodeTo(&wire{keys: k, name: c.info().name, inline: true}, c)

@@ -40,8 +40,8 @@ type fields struct {
 	owners   []enginecore.ExecutionID // of the elements of the list that comes next
 }
 
-// opened returns the value of a user for the bytes that the engine keeps in a place of an owner. In the place of a value
-// that cannot be opened, it returns bytes for which payload.Check returns the reason.
+// opened returns the value of a user for the bytes that the engine keeps in a place of an owner. In the place of a
+// value that cannot be opened, it returns bytes for which payload.Check returns the reason.
 func (r *fields) opened(slot payload.Slot, owner string, b []byte) []byte {
 	switch {
 	case isList(b):

@@ -34,8 +34,8 @@ func stowed(b []byte) []byte {
 	return append([]byte(listMark+string(plainValue)), b...)
 }
 
-// Value returns the value that an input, a result or the result of a wait is, by its stored form, of a program that seals
-// nothing.
+// Value returns the value that an input, a result or the result of a wait is, by its stored form, of a program that
+// seals nothing.
 func Value(stored []byte) []byte {
 	return valueOf(stored, func(_ payload.Slot, b []byte) []byte { return b })
 }
@@ -78,7 +78,8 @@ func arrayList(texts []byte, open opener) []byte {
 	joined[0] = '['
 	for array, rest, ok := nextText(texts); ok; array, rest, ok = nextText(rest) {
 		array = open(payload.Input, array)
-		elements := bytes.TrimSpace(bytes.TrimSuffix(bytes.TrimPrefix(bytes.TrimSpace(array), []byte("[")), []byte("]")))
+		elements := bytes.TrimPrefix(bytes.TrimSpace(array), []byte("["))
+		elements = bytes.TrimSpace(bytes.TrimSuffix(elements, []byte("]")))
 		if len(elements) == 0 {
 			continue
 		}

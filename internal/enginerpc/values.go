@@ -285,8 +285,8 @@ func readAll[R any](
 	return reply, r.claimed, cmp.Or(err, r.unreadable(info))
 }
 
-// unreadable returns the error of a reply with a value that cannot be opened. Callers of calls that mark such values check
-// each by itself, with payload.Check: so do workers, which cannot leave a reply that leases executions.
+// unreadable returns the error of a reply with a value that cannot be opened. Callers of calls that mark such values
+// check each by itself, with payload.Check: so do workers, which cannot leave a reply that leases executions.
 func (r *fields) unreadable(info callInfo) error {
 	if r.unread == nil || len(r.claimed) > 0 || slices.Contains(marksUnreadable[:], info.name) {
 		return nil
@@ -306,8 +306,8 @@ func (conn *Conn) Exempt(result []byte) []byte {
 	return payload.Exempt(result)
 }
 
-// Opened returns the value of a user for the bytes that the engine keeps in a slot, for readers of its keys. owner is the
-// id of the run or of the execution. The error wraps payload.ErrKeyMissing or payload.ErrAltered.
+// Opened returns the value of a user for the bytes that the engine keeps in a slot, for readers of its keys. owner is
+// the id of the run or of the execution. The error wraps payload.ErrKeyMissing or payload.ErrAltered.
 func (conn *Conn) Opened(slot payload.Slot, owner string, b []byte) ([]byte, error) {
 	r := fields{payloads: conn.payloads}
 	value := r.opened(slot, owner, b)

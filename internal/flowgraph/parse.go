@@ -40,8 +40,8 @@ func ParseGraph(data []byte) (*Graph, error) {
 	return g, nil
 }
 
-// Parsed is a graph that Graphs has parsed, with the places of its nodes by their names, from 0 on. Readers share it, so
-// it must not be changed.
+// Parsed is a graph that Graphs has parsed, with the places of its nodes by their names, from 0 on. Readers share it,
+// so it must not be changed.
 type Parsed struct {
 	Graph  *Graph
 	Places map[string]int

@@ -90,8 +90,8 @@ func OfRun(slot Slot, id string) Place {
 	return Place{Slot: slot, Owner: id[:min(len(id), uuidPrefix)]}
 }
 
-// OfNode returns the place of a value of a node, given the id of its execution. The number of the node is the end of the
-// id.
+// OfNode returns the place of a value of a node, given the id of its execution. The number of the node is the end of
+// the id.
 func OfNode(slot Slot, execution string) Place {
 	p := OfRun(slot, execution)
 	for _, digit := range execution[max(0, len(execution)-4):] {

@@ -3,6 +3,7 @@ package payload
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -26,15 +27,21 @@ const (
 	version = 'F'
 )
 
-// Flags of an envelope. Only stored ones are in an engine.
+// Flags of an envelope.
 const (
 	sealed = 1 << iota
 	compressed
-	missing // the text of an error is in the place of a value whose key is missing
-	altered // and of one that was altered
-	exempt  // a value that Seal leaves in the clear
-	stored  = sealed | compressed
+	stored = sealed | compressed
 )
+
+// Marks begin bytes that pass through this process alone. No value of a user begins with them, because they are random.
+var (
+	missing = inProcess() // the text of an error is in the place of a value whose key is missing
+	altered = inProcess() // and of one that was altered
+	exempt  = inProcess() // a value that Seal leaves in the clear
+)
+
+func inProcess() string { return string([]byte{mark, version}) + rand.Text() }
 
 // MaxOverhead is how many bytes an envelope adds to a value at most.
 const MaxOverhead = 3 + binary.MaxVarintLen64 + 1 + binary.MaxVarintLen16 + 1 + maxKeyID + 12 + 16
@@ -49,7 +56,7 @@ func (p *Pipeline) Seal(place Place, value []byte) ([]byte, error) {
 		return nil, fmt.Errorf("seal the %s: %w", place, err)
 	}
 	if isExempt(value) {
-		return value[3:], nil
+		return value[len(exempt):], nil
 	}
 	if p == nil || len(value) == 0 || !p.Compress && p.Keys == nil {
 		if IsEnvelope(value) {
@@ -206,8 +213,8 @@ func (p *Pipeline) unseal(place Place, a About) ([]byte, error) {
 	return value, nil
 }
 
-// copied are the slots whose values the library copies to the places of others: the payload of a signal that ends a wait
-// becomes the result of the wait, and so does the result that an operator gives.
+// copied are the slots whose values the library copies to the places of others: the payload of a signal that ends a
+// wait becomes the result of the wait, and so does the result that an operator gives.
 func copied(from, to Slot) bool {
 	return from == Signal && (to == Result || to == Step) || from == Result && to == Step
 }
@@ -218,40 +225,39 @@ func (p *Pipeline) OpenOrMark(place Place, b []byte) []byte {
 	value, err := p.Open(place, b)
 	switch {
 	case errors.Is(err, ErrKeyMissing):
-		return append([]byte{mark, version, missing}, err.Error()...)
+		return append([]byte(missing), err.Error()...)
 	case err != nil:
-		return append([]byte{mark, version, altered}, err.Error()...)
+		return append([]byte(altered), err.Error()...)
 	}
 	return value
 }
 
-// Exempt returns bytes for which Seal returns the value in the clear, because the library reads it. They are for the way
-// to a call alone.
-func Exempt(value []byte) []byte { return append([]byte{mark, version, exempt}, value...) }
+// Exempt returns bytes for which Seal returns the value in the clear, because the library reads it. They are for the
+// way to a call alone.
+func Exempt(value []byte) []byte { return append([]byte(exempt), value...) }
 
 // Value returns the value for bytes on their way to a call, which Exempt may have returned.
 func Value(b []byte) []byte {
 	if isExempt(b) {
-		return b[3:]
+		return b[len(exempt):]
 	}
 	return b
 }
 
-func isExempt(b []byte) bool { return IsEnvelope(b) && b[2] == exempt }
+func isExempt(b []byte) bool { return IsEnvelope(b) && bytes.HasPrefix(b, []byte(exempt)) }
 
 // Check returns the error of OpenOrMark, nil for a value.
 func Check(value []byte) error {
 	if !IsEnvelope(value) {
 		return nil
 	}
-	switch value[2] {
-	case missing:
-		return &unreadable{string(value[3:]), ErrKeyMissing}
-	case altered:
-		return &unreadable{string(value[3:]), ErrAltered}
-	default:
-		return nil
+	if text, is := bytes.CutPrefix(value, []byte(missing)); is {
+		return &unreadable{string(text), ErrKeyMissing}
 	}
+	if text, is := bytes.CutPrefix(value, []byte(altered)); is {
+		return &unreadable{string(text), ErrAltered}
+	}
+	return nil
 }
 
 // unreadable is the error of a value that could not be opened.
@@ -268,7 +274,7 @@ func (e *unreadable) Unwrap() error { return e.kind }
 const minCompressed = 2 << 10
 
 // compressors keeps writers, whose tables are large.
-var compressors = sync.Pool{New: func() any { //nolint:gochecknoglobals // a pool of buffers
+var compressors = sync.Pool{New: func() any {
 	w, _ := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed)
 	return w
 }}

@@ -227,7 +227,7 @@ func (r *Run) resume(t *task.Task, ended completion.Outcome, brought []byte) boo
 		})
 	}
 	again, stopping := t.RunAgain()
-	if again = again && unread == nil; stopping || unread != nil { // the next claim reports the value that cannot be read
+	if again = again && unread == nil; stopping || unread != nil { // the next claim reports the value
 		t.Report(completion.Released(completion.ReasonStopped), 0)
 	}
 	return again

@@ -44,8 +44,8 @@ func Headers(l *header.Library, p *header.Problems) {
 	checkErrorCodes(l, p)
 }
 
-// checkSlots checks that all bytes of the library's own functions name the slot of package payload to which they belong,
-// or are marked as plain: no value of a user goes past the table of slots.
+// checkSlots checks that all bytes of the library's own functions name the slot of package payload to which they
+// belong, or are marked as plain: no value of a user goes past the table of slots.
 func checkSlots(l *header.Library, p *header.Problems) {
 	known := map[string]bool{header.SlotPlain: true}
 	for _, s := range payload.Slots() {

@@ -87,8 +87,8 @@ func opens(fields []header.Field) bool {
 	return slices.ContainsFunc(fields, func(x header.Field) bool { return x.IsSealed() || x.Record != "" || opens(x.Inline) })
 }
 
-// ownersOfList is the argument with the executions to which the elements of a list of the reply belong, one to each; "" if
-// the reply has no list of the same name with values of users.
+// ownersOfList is the argument with the executions to which the elements of a list of the reply belong, one to each;
+// "" if the reply has no list of the same name with values of users.
 func (p *plan) ownersOfList() string {
 	for _, a := range p.Args {
 		if a.Kind != header.ArgRest || a.Field.Scalar != "execution_id" {

@@ -142,8 +142,8 @@ type Field struct {
 	Fallback string
 	// Omittable: a call may end before it, and the function defines the meaning of its absence.
 	Omittable bool
-	// Slot is the kind of place, in the table of package payload, in which the engine keeps the value of a user that the
-	// field has; SlotPlain for bytes that are none; "" for types that never are.
+	// Slot is the kind of place, in the table of package payload, in which the engine keeps the value of a user that
+	// the field has; SlotPlain for bytes that are none; "" for types that never are.
 	Slot string
 	Doc  string
 }

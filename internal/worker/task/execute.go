@@ -271,7 +271,8 @@ func (t *Task) Input(ctx context.Context, plan submit.NodePlan) ([]byte, error) 
 	return value, nil
 }
 
-// unreadable returns the error of an attempt that cannot read a value. If its key is missing, another worker may have it.
+// unreadable returns the error of an attempt that cannot read a value. If its key is missing, another worker may have
+// it.
 func unreadable(err error) error {
 	if err == nil || errors.Is(err, payload.ErrKeyMissing) {
 		return err

@@ -59,8 +59,8 @@ func (t *Task) misfit(ctx context.Context, err error) error {
 		decode, other.Instance)
 }
 
-// returned is the error of an attempt whose execution the worker returns for a reason. other is the instance of a worker
-// that perhaps can make it, if one is known.
+// returned is the error of an attempt whose execution the worker returns for a reason. other is the instance of a
+// worker that perhaps can make it, if one is known.
 func (t *Task) returned(reason string, err error, other string) error {
 	m := &completion.Misfit{Reason: reason, Delay: t.Services.misfits.delay(t.Claimed.ExecutionID)}
 	t.Log(slog.LevelWarn, observe.EventInputUndecodable, "the worker returns an execution whose input it cannot decode",

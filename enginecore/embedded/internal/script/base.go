@@ -47,6 +47,7 @@ func (l *Interpreter) openLibraries(o Options) {
 	str := plain.RawGetString("string").(*lua.LTable)
 	str.RawSetString("format", L.NewFunction(l.stringFormat))
 	str.RawSetString("rep", L.NewFunction(l.stringRep))
+	str.RawSetString("byte", L.NewFunction(stringByte))
 	tab := plain.RawGetString("table").(*lua.LTable)
 	tab.RawSetString("concat", L.NewFunction(l.tableConcat))
 	maths := plain.RawGetString("math").(*lua.LTable)
@@ -485,6 +486,27 @@ func (l *Interpreter) tableConcat(L *lua.LState) int {
 	}
 	L.Push(lua.LString(b.String()))
 	return 1
+}
+
+// stringByte is string.byte. Without an end it returns one byte; the interpreter's own function returns all of them
+// then.
+func stringByte(L *lua.LState) int {
+	s, from := L.CheckString(1), L.OptInt(2, 1)
+	to := L.OptInt(3, from)
+	if from < 0 {
+		from += len(s) + 1
+	}
+	if to < 0 {
+		to += len(s) + 1
+	}
+	from, to = max(from, 1), min(to, len(s))
+	if to-from >= maxStack-L.GetTop() {
+		raiseText(L, "stack overflow (string slice too long)")
+	}
+	for i := from; i <= to; i++ {
+		L.Push(lua.LNumber(s[i-1]))
+	}
+	return max(0, to-from+1)
 }
 
 func (l *Interpreter) stringRep(L *lua.LState) int {
