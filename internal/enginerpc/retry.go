@@ -139,6 +139,16 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
+// pauseFor pauses before a call is sent again, and reports whether its caller still waits for it.
+func pauseFor(ctx context.Context, d time.Duration) bool {
+	o, ok := ctx.Value(outlastingKey{}).(*outlasting)
+	if !ok {
+		return sleep(ctx, d)
+	}
+	o.pausing.Store(true)
+	return sleep(o.caller, d) && o.stop()
+}
+
 // notNow are beginnings of server errors by which nothing has happened.
 var notNow = [...]string{
 	"TRYAGAIN", "CLUSTERDOWN", loading, "MASTERDOWN", "BUSY ", "READONLY", "UNBLOCKED", "NOREPLICAS",

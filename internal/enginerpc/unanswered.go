@@ -150,13 +150,3 @@ func callerOf(ctx context.Context) context.Context {
 	}
 	return ctx
 }
-
-// pauseFor pauses before a call is sent again, and reports whether its caller still waits for it.
-func pauseFor(ctx context.Context, d time.Duration) bool {
-	o, ok := ctx.Value(outlastingKey{}).(*outlasting)
-	if !ok {
-		return sleep(ctx, d)
-	}
-	o.pausing.Store(true)
-	return sleep(o.caller, d) && o.stop()
-}
