@@ -69,7 +69,7 @@ func TestUpstreamsThatEndTogetherFeed(t *testing.T) {
 		_, nodes := g.completeMany(g.completions("a", "b"))
 		require.Contains(t, nodes, "all")
 		assert.ElementsMatch(t, []enginerpc.NodeInput{
-			{Name: "a", Result: []byte("result of a")}, {Name: "b", Result: []byte("result of b")},
+			{Name: "a", Result: []byte("result of a"), Upstream: "1"}, {Name: "b", Result: []byte("result of b"), Upstream: "2"},
 		}, nodes["all"].Inputs)
 		b.Check(t, invariant.AnyTime)
 	})
@@ -170,7 +170,7 @@ func TestReadyNodes_WithOneInput(t *testing.T) {
 		g.claim()
 		for _, name := range []string{"b1", "b2"} {
 			x := g.leases[name]
-			assert.Equal(t, []enginerpc.NodeInput{{Name: "a", Result: []byte("result of a")}}, x.Inputs, name)
+			assert.Equal(t, []enginerpc.NodeInput{{Name: "a", Result: []byte("result of a"), Upstream: "1"}}, x.Inputs, name)
 			assert.True(t, x.InputsComplete, name)
 		}
 		assert.LessOrEqual(t, len(nodes), 1)
