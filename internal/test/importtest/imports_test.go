@@ -63,6 +63,7 @@ var mayImport = map[string][]string{
 	"internal/queryurl":  {},
 	"internal/auditlink": {"fabrictype"},
 	"admin": {
+		"internal/payload",
 		"internal/errorcode", "internal/keyspace", "internal/recordstate", "internal/engine", "internal/keeper",
 		"enginecore", "internal/activityspec", "internal/auditlink", "internal/contractsignal", "internal/enginerpc",
 		"internal/hashrecord", "internal/keeperlag",
@@ -123,6 +124,7 @@ var mayImport = map[string][]string{
 		"internal/worker/budget", "internal/worker/completion", "internal/worker/journal", "internal/worker/lease",
 	},
 	"internal/worker/completion": {
+		"internal/payload",
 		"internal/keyspace", "internal/errorcode",
 		"activity", "enginecore", "internal/activitycontext", "internal/activityspec", "internal/dispatch",
 		"internal/engine", "internal/engine/batching", "internal/engine/observe", "internal/engine/retry",
@@ -130,11 +132,13 @@ var mayImport = map[string][]string{
 		"internal/worker/usage",
 	},
 	"internal/worker/held": {
+		"internal/payload",
 		"activity", "enginecore", "internal/activitycontext", "internal/activityspec", "internal/admission",
 		"internal/engine", "internal/engine/observe", "internal/enginerpc", "internal/submit", "internal/worker/completion",
 		"internal/worker/journal", "internal/worker/lease", "internal/worker/task",
 	},
 	"internal/worker/journal": {
+		"internal/payload",
 		"activity", "enginecore", "internal/activitycontext", "internal/activityspec", "internal/engine",
 		"internal/enginerpc", "internal/submit", "internal/worker/attempt", "internal/worker/completion",
 		"internal/worker/lease",
@@ -161,6 +165,7 @@ var mayImport = map[string][]string{
 		"internal/worker/completion", "internal/worker/lease",
 	},
 	"internal/worker/task": {
+		"internal/payload",
 		"enginecore", "fabrictype", "internal/fleet", "internal/valueschema",
 		"activity", "flow", "internal/activitycontext", "internal/activityspec", "internal/dispatch",
 		"internal/engine", "internal/engine/observe", "internal/enginerpc", "internal/flowgraph", "internal/submit",
@@ -312,6 +317,7 @@ var mayImport = map[string][]string{
 		"internal/engine", "internal/engine/batching", "internal/engine/observe", "internal/submit",
 	},
 	"internal/submit": {
+		"internal/payload",
 		"internal/keyspace", "internal/errorcode",
 		"fabrictype",
 		"activity", "enginecore", "flow", "internal/activitycontext", "internal/activityspec", "internal/enginerpc", "internal/flowgraph",
@@ -319,6 +325,7 @@ var mayImport = map[string][]string{
 		"internal/engine/observe", "internal/runrecord",
 	},
 	"internal/engine": {
+		"internal/payload",
 		"internal/keyspace", "internal/errorcode",
 		"internal/eventkind",
 		"activity", "enginecore", "enginecore/embedded", "internal/activityspec", "internal/auditlink",
@@ -343,6 +350,7 @@ var mayImport = map[string][]string{
 	"internal/errorcode":   {"enginecore"},
 	"internal/lualib":      {"lua"},
 	"internal/enginerpc": {
+		"internal/payload",
 		"enginecore", "fabrictype", "internal/errorcode", "internal/keyprefix", "internal/keyspace", "internal/lualib",
 		"internal/recordtext", "internal/runrecord",
 	},
@@ -390,7 +398,7 @@ var mayImport = map[string][]string{
 
 	// Packages that several of the above share.
 	"internal/activitycontext": {"fabrictype", "internal/activityspec"},
-	"internal/enginelink":      {"enginecore/embedded"},
+	"internal/enginelink":      {"internal/payload", "enginecore/embedded"},
 	"internal/activityspec":    {"internal/errordetail", "internal/recordtext"},
 	"internal/flowgraph": {
 		"activity", "fabrictype", "internal/layout", "internal/activityspec", "internal/flowgraph/needs",
@@ -407,6 +415,7 @@ var mayImport = map[string][]string{
 	"internal/errordetail":     {"internal/recordtext"},
 	"internal/recordtext":      {},
 	"internal/runrecord":       {},
+	"internal/payload":         {},
 	"internal/stablehash":      {},
 	"internal/timetable":       {"internal/recordtext"},
 	"internal/valueschema":     {"internal/activityspec", "internal/jsontype", "fabrictype"},
@@ -422,7 +431,7 @@ var mayImport = map[string][]string{
 		"codegen/internal/header", "codegen/internal/luagen", "codegen/internal/wireform",
 	},
 	"codegen/internal/access":     {"codegen/internal/header"},
-	"codegen/internal/check":      {"internal/lualib", "codegen/internal/header", "codegen/internal/luatext"},
+	"codegen/internal/check":      {"internal/payload", "internal/lualib", "codegen/internal/header", "codegen/internal/luatext"},
 	"codegen/internal/docgen":     {"codegen/internal/header"},
 	"codegen/internal/gogen":      {"codegen/internal/goname", "codegen/internal/header"},
 	"codegen/internal/goname":     {},
@@ -447,7 +456,7 @@ var mayImport = map[string][]string{
 		"fabrictype", "contract",
 		"internal/engine", "internal/keeper", "internal/runrecord", "internal/submit",
 		"activity", "admin", "enginecore", "enginecore/embedded", "flow", "internal/enginelink", "internal/enginerpc",
-		"internal/test/...", "runtime",
+		"internal/payload", "internal/test/...", "runtime",
 	},
 	"internal/test/childtest":   {},
 	"internal/test/upgradetest": {},
