@@ -307,11 +307,11 @@ func (c *Client) ExecutionResult(
 	ctx context.Context, id enginecore.ExecutionID,
 ) (result []byte, found bool, err error) {
 	if isNode(id) {
-		if result, found, err = c.nodeResult(ctx, id); found || err != nil {
-			return result, found, err
-		}
+		result, found, err = c.nodeResult(ctx, id)
 	}
-	result, found, err = c.bytes(ctx, id, c.keys.ExecResult(id))
+	if !found && err == nil {
+		result, found, err = c.bytes(ctx, id, c.keys.ExecResult(id))
+	}
 	if err == nil {
 		result, err = c.core.Opened(payload.Result, string(id), result)
 	}

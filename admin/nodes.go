@@ -80,7 +80,7 @@ func (c *Client) nodeResult(ctx context.Context, id enginecore.ExecutionID) ([]b
 		return nil, false, err
 	}
 	result, has := found[string(id)].fields["result"]
-	return enginerpc.Value([]byte(result)), has, nil
+	return []byte(result), has, nil
 }
 
 // isOfIndex reports whether a node belongs to an index that lists no nodes of runs. known is false for an index that

@@ -258,8 +258,7 @@ func (c ReadBulkJobCall) encode(w *wire) {
 	w.text(string(c.BulkJobID))
 }
 
-func (c ReadBulkJobCall) decode(r *fields) (out ReadBulkJobReply) {
-	r.owner = string(c.BulkJobID)
+func (ReadBulkJobCall) decode(r *fields) (out ReadBulkJobReply) {
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:
@@ -1093,7 +1092,6 @@ func (c DescribeFlowCall) decode(r *fields) (out DescribeFlowReply) {
 		if r.left() > 0 {
 			out.FinallyUntil = textValue[string](r, "finally_until")
 		}
-		out.Memo = r.opened(payload.Memo, r.owner, out.Memo)
 	default:
 		r.unknownStatus()
 	}

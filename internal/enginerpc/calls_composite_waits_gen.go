@@ -689,11 +689,11 @@ type ListWaitsReply struct {
 // ListWaits runs ffx3_list_waits. Returns open waits of all runs in one partition, with their runs, in
 // the order `opened` (the longest wait first) or `due` (those with a timeout, the next one first), or
 // the other way round with `newest_first`: of a flow, with certain tags of the run, of an audience, at
-// `after` or later and `before` or earlier in the order's time. With `behind_id`, returns those after
-// the execution with that id at `after`, or `before` when the newest come first. Checks a bounded
-// number of waits and may return fewer than there are: while `more`, continue after `next_at` and
-// `next_id`. The tags are names and values in turn. Waitpoints that are opened ahead of their wait are
-// not among them.
+// `after` or later and `before` or earlier in the order's time. With `behind_id`, returns the waits
+// after the execution with that id at `after`, or `before` when the newest come first. Checks a
+// bounded number of waits and may return fewer than there are: while `more`, continue after `next_at`
+// and `next_id`. The tags are names and values in turn. Waitpoints that are opened ahead of their wait
+// are not among them.
 //
 // It only reads. Error codes: errorcode.InvalidInput.
 func (conn *Conn) ListWaits(ctx context.Context, c ListWaitsCall) (ListWaitsReply, error) {

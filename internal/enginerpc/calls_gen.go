@@ -96,7 +96,7 @@ func (c *Signal) encode(w *wire) {
 	w.text(c.SignalCategory)
 	w.text(c.SourceType)
 	w.text(c.SourceIdentity)
-	w.bytes(c.Payload)
+	w.bytes(w.sealed(payload.Signal, c.Payload))
 	w.textOr(c.PayloadEncoding, "json")
 	w.text(c.IdempotencyKey)
 	w.text(c.CorrelationID)

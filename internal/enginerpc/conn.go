@@ -46,8 +46,7 @@ type Options struct {
 	// Replication makes calls wait for replicas. Defaults to none.
 	Replication Replication
 	// Payloads changes the values of users on their way to the engine and back. With ContractOnly they stay as they
-	// are.
-	// Defaults to none.
+	// are. Defaults to none.
 	Payloads *payload.Pipeline
 	// Logger receives a line when the library is loaded. Defaults to none.
 	Logger *slog.Logger

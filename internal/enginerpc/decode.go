@@ -45,7 +45,18 @@ type fields struct {
 func (r *fields) opened(slot payload.Slot, owner string, b []byte) []byte {
 	switch {
 	case isList(b):
-		return valueOf(b, func(of payload.Slot, b []byte) []byte { return r.opened(of, owner, b) })
+		var unread []byte
+		list := valueOf(b, func(of payload.Slot, b []byte) []byte {
+			value := r.opened(of, owner, b)
+			if unread == nil && payload.Check(value) != nil {
+				unread = value
+			}
+			return value
+		})
+		if unread != nil {
+			return unread
+		}
+		return list
 	case !payload.IsEnvelope(b):
 		return b
 	}

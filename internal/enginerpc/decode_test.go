@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/payload"
 )
 
 // anyReply makes a reply of arbitrary shape from fuzz data.
@@ -233,6 +234,38 @@ func TestValueOfList(t *testing.T) {
 		}
 		if again := string(Value(stowed([]byte(stored)))); again != stored {
 			t.Errorf("%q is stored as %q", stored, again)
+		}
+	}
+}
+
+// A list is opened as a whole or not at all: its value has no error text in the place of one that cannot be opened.
+func TestListWithSealedValues(t *testing.T) {
+	t.Parallel()
+	ring, err := payload.NewRing(payload.Key{ID: "k", Secret: make([]byte, payload.KeyBytes)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const execution = "{fp:3}:1f0e9a30-0000-8000-9000-aabbccdd0002"
+	p := &payload.Pipeline{Keys: ring}
+	list := []byte(listMark + string(listOfArrays))
+	for _, text := range []string{"[1]", "[2]"} {
+		kept, err := p.Seal(payload.At(payload.Input, execution), []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(binary.LittleEndian.AppendUint32(list, uint32(len(kept))), kept...)
+	}
+	value, err := (&Conn{payloads: p}).Opened(payload.Input, execution, list)
+	if err != nil || string(value) != "[1,2]" {
+		t.Errorf("the list is %s, %v", value, err)
+	}
+	if value, err = (&Conn{}).Opened(payload.Input, execution, list); !errors.Is(err, payload.ErrKeyMissing) ||
+		!errors.Is(payload.Check(value), payload.ErrKeyMissing) {
+		t.Errorf("without the key, the list is %q, %v", value, err)
+	}
+	for stored, is := range map[string]bool{"[1]": true, "": true, string(list): false, "\x01F\x02\x00": false} {
+		if IsValue([]byte(stored)) != is {
+			t.Errorf("%q is a value: %t", stored, !is)
 		}
 	}
 }

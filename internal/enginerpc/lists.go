@@ -40,6 +40,9 @@ func Value(stored []byte) []byte {
 	return valueOf(stored, func(_ payload.Slot, b []byte) []byte { return b })
 }
 
+// IsValue reports whether a stored form is the value itself: neither a list nor sealed nor compressed.
+func IsValue(stored []byte) bool { return !isList(stored) && !payload.IsEnvelope(stored) }
+
 // opener returns the value of a user for the bytes that the engine keeps in a slot.
 type opener func(slot payload.Slot, b []byte) []byte
 
@@ -128,7 +131,7 @@ func signalList(texts []byte, open opener) []byte {
 	return b.Bytes()
 }
 
-// PayloadElement returns the payload of a signal for a JSON list: unchanged, or as a text if it is not JSON.
+// PayloadElement returns the payload of a signal for a JSON list: JSON unchanged, other bytes as a JSON string.
 func PayloadElement(b []byte) json.RawMessage {
 	switch {
 	case len(b) == 0:

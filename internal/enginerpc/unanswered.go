@@ -89,8 +89,8 @@ func (e *contextCause) Unwrap() []error { return []error{e.error, e.ended} }
 const answerPatience = 5 * time.Second
 
 // UntilAnswered makes a call that may lease executions to this process. If ctx ends while the server has the call,
-// UntilAnswered returns the cause, and the call still waits for its reply: an execution whose lease nothing in the
-// process knows would wait until the lease is compared or expires. The call is not sent again once ctx has ended.
+// UntilAnswered returns the cause, and the call still waits for its reply: without it, an execution that is leased to
+// the process would wait until its lease expires. Once ctx has ended, the call is not sent again.
 func UntilAnswered[R any](ctx context.Context, send func(context.Context) (R, error)) (R, error) {
 	if ctx.Done() == nil {
 		return send(ctx)

@@ -47,7 +47,7 @@ type Parsed struct {
 	Places map[string]int
 }
 
-// Node returns the node with a name; nil if there is none, and without a graph.
+// Node returns the node with a name, or nil.
 func (p *Parsed) Node(name string) *Node {
 	if place, known := p.Places[name]; known {
 		return &p.Graph.Nodes[place]

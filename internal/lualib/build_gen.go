@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "440-f3f53809768b6aba"
+const build = "441-fbdad121f328d3c8"

@@ -8,6 +8,7 @@ package payload
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -25,36 +26,45 @@ const (
 	Live
 	Details
 	ScheduleInput
-	Memo
 )
 
 // SlotInfo describes a kind of place.
 type SlotInfo struct {
 	Slot  Slot
 	Name  string // in the headers of the library's functions
-	OfRun bool   // there is one for each run, or one for another owner, not one for each node
+	Of    Kind
 	Holds string
 }
 
-// Slots returns the table of all kinds of places.
-func Slots() []SlotInfo {
-	return []SlotInfo{
-		{Input, "input", true, "the input of a run"},
-		{Result, "result", false, "the result of a node"},
-		{Step, "step", false, "the result of a step of a function"},
-		{Signal, "signal", true, "the payload of a signal, and of the wait that it ends"},
-		{State, "state", false, "the state that a function carries to its next turn"},
-		{Live, "live", true, "a value that a run publishes while it runs"},
-		{Details, "details", false, "the details of a failure: the fields of an error"},
-		{ScheduleInput, "schedule_input", true, "the input of the runs of a schedule"},
-		{Memo, "memo", true, "the memo of a run"},
-	}
+// Kind is a kind of owners of values.
+type Kind uint8
+
+// Owners of values.
+const (
+	Node     Kind = iota // of a run
+	Run                  // whose nodes share the value
+	Schedule             // which has no run
+)
+
+// slots is the table of all kinds of places, in the order of their numbers.
+var slots = [...]SlotInfo{
+	{Input, "input", Run, "the input of a run"},
+	{Result, "result", Node, "the result of a node"},
+	{Step, "step", Node, "the result of a step of a function"},
+	{Signal, "signal", Run, "the payload of a signal, and of the wait that it ends"},
+	{State, "state", Node, "the state that a function carries to its next turn"},
+	{Live, "live", Run, "a value that a run publishes while it runs"},
+	{Details, "details", Node, "the details of a failure: the fields of an error"},
+	{ScheduleInput, "schedule_input", Schedule, "the input of the runs of a schedule"},
 }
+
+// Slots returns the table of all kinds of places.
+func Slots() []SlotInfo { return slices.Clone(slots[:]) }
 
 // String returns the name of a slot.
 func (s Slot) String() string {
-	if list := Slots(); s > 0 && int(s) <= len(list) {
-		return list[s-1].Name
+	if s > 0 && int(s) <= len(slots) {
+		return slots[s-1].Name
 	}
 	return fmt.Sprintf("slot %d", uint8(s))
 }
@@ -70,12 +80,13 @@ type Place struct {
 // the node.
 const uuidPrefix = 32
 
-// At returns the place of a value, given the id of its owner: of a run, of the execution of a node, or of a schedule.
+// At returns the place of a value in a slot of the table, given the id of its owner: of a run, of the execution of a
+// node, or of a schedule.
 func At(slot Slot, owner string) Place {
-	switch slot {
-	case ScheduleInput:
+	switch slots[slot-1].Of {
+	case Schedule:
 		return Place{Slot: slot, Owner: owner}
-	case Input, Signal, Live, Memo:
+	case Run:
 		return OfRun(slot, owner)
 	default:
 		return OfNode(slot, owner)

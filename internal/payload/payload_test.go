@@ -83,7 +83,7 @@ func TestRoundTrip(t *testing.T) {
 	require.Equal(t, random, same)
 }
 
-// A value that cannot be opened is not sealed again. A value that is exempt is kept as it is.
+// Seal refuses a value that could not be opened, and leaves an exempt one in the clear.
 func TestMarks(t *testing.T) {
 	p, place := &Pipeline{Keys: ring(t, "k")}, OfNode(Result, execution)
 	kept, err := p.Seal(place, []byte("1"))
@@ -128,7 +128,7 @@ func TestMovedAndAltered(t *testing.T) {
 			changed := bytes.Clone(kept)
 			changed[i] ^= bit
 			got, err := p.Open(place, changed)
-			if i < 2 { // it is not an envelope
+			if i < 2 { // these are other bytes now
 				require.Equal(t, changed, got)
 				continue
 			}

@@ -104,7 +104,7 @@ func covered(owner string, header []byte) []byte {
 // About describes an envelope to a program without its key.
 type About struct {
 	Size  int    // of the value, in bytes
-	Key   string // the id of the key; empty for a value that is not sealed
+	Key   string // the id of the key; empty without a seal
 	Slot  Slot   // of a sealed value
 	Node  int    // of a sealed value
 	flags byte

@@ -11,7 +11,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
-	"github.com/flowfabric/flowfabric-go/internal/payload"
 )
 
 // outcomeReopened is the outcome in the completion message of a run that runs again.
@@ -393,7 +392,7 @@ func (l *CompletionListener) handle(message string) {
 		m, ok := enginerpc.ParseDoneMessage(one)
 		switch {
 		case !ok:
-		case payload.IsEnvelope([]byte(m.Result)): // the reply of a call shows to which node it belongs
+		case !enginerpc.IsValue([]byte(m.Result)): // the reply of a call has the value
 			l.announce(m.FlowID)
 		default:
 			l.deliver(m.FlowID, RunCompletion{

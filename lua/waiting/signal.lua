@@ -24,7 +24,7 @@ local function parse_numbers(A, delayed)
 end
 
 -- @arguments signal signal_id:signal_id execution_id:execution_id waitpoint_id:waitpoint_id signal_name:text
---            signal_category:text source_type:text source_identity:text payload:bytes? payload_encoding:text?=json
+--            signal_category:text source_type:text source_identity:text payload:bytes<signal>? payload_encoding:text?=json
 --            idempotency_key:text? correlation_id:text? target_scope:text?=waitpoint created_at:unix_ms?
 --            dedup_ttl_ms:ms?=86400000 resume_delay_ms:ms?=0 signal_maxlen:int?=1000
 --            max_signals_per_execution:int?=10000 waitpoint_token:text? comment:text?

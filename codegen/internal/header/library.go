@@ -143,12 +143,12 @@ type Field struct {
 	// Omittable: a call may end before it, and the function defines the meaning of its absence.
 	Omittable bool
 	// Slot is the kind of place, in the table of package payload, in which the engine keeps the value of a user that
-	// the field has; SlotPlain for bytes that are none; "" for types that never are.
+	// the field has; SlotPlain for other bytes; "" for other types.
 	Slot string
 	Doc  string
 }
 
-// SlotPlain marks bytes that are not the value of a user.
+// SlotPlain marks other bytes than values of users.
 const SlotPlain = "plain"
 
 // IsSealed reports whether the field has the value of a user.

@@ -66,7 +66,7 @@ var scalarTypes = []ScalarType{
 }
 
 // owners are the types of ids to which sealed values belong.
-var owners = []string{"execution_id", "any_execution_id", "flow_id", "schedule_id", "bulk_job_id"}
+var owners = []string{"execution_id", "any_execution_id", "flow_id", "schedule_id"}
 
 // IsOwner reports whether a field has the id to which the sealed values of its call, reply or record belong.
 func IsOwner(x Field) bool { return x.Shape == Scalar && slices.Contains(owners, x.Scalar) }

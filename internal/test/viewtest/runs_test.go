@@ -267,7 +267,7 @@ func TestPagesOfRunsHaveNoGaps(t *testing.T) {
 func intsOf(a, b int) []int { return []int{a, b} }
 
 // A call reads a bounded number of runs, and returns a cursor for the rest. Runs without success have their own index,
-// which shows at once that there is none; in the order of their ends, a call reads it only while it has few.
+// so a search without such runs needs one call; in the order of their ends, a call reads it only while it has few.
 func TestSearchForRareRunsIsBounded(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

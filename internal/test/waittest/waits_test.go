@@ -531,3 +531,37 @@ func TestCollectedSignalsAreReadEverywhere(t *testing.T) {
 		b.Settle(t)
 	})
 }
+
+// A client that waits for a run whose result are the signals of a waitpoint gets them, although the message about the end
+// of the run has the list that the library keeps.
+func TestCollectedSignalsAreTheResultOfAWaitingClient(t *testing.T) {
+	t.Parallel()
+	f := flow.New[int, []activity.Signal[string]]("collected")
+	flow.Return(f, flow.WaitpointSignals[string](f, "votes", activity.AtLeast(2)))
+	def, err := f.Build()
+	require.NoError(t, err)
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		b.Keeper(t)
+		run, err := runtime.Start(ctx, b.Client, def, 1)
+		require.NoError(t, err)
+		waits := fixture.OpenWaits(t, ctx, run, 1)
+		type end struct {
+			signals []activity.Signal[string]
+			err     error
+		}
+		ended := make(chan end, 1)
+		go func() {
+			signals, err := run.Result(ctx)
+			ended <- end{signals, err}
+		}()
+		for _, vote := range []string{"yes", "no"} {
+			fixture.Send(t, ctx, b, waits[0], runtime.Signal{Name: "vote", Payload: vote})
+		}
+		got := <-ended
+		require.NoError(t, got.err)
+		require.Len(t, got.signals, 2)
+		require.Equal(t, "yesno", got.signals[0].Payload+got.signals[1].Payload)
+		b.Settle(t)
+	})
+}

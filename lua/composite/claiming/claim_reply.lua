@@ -15,7 +15,8 @@ claim_reply.MAX_INLINE_BYTES = MAX_INLINE_BYTES
 -- @record    journal_entry name:text value:bytes<step>
 -- @record    node_input name:text result:value<result> upstream:text
 
--- Returns the names under which the edges to an execution provide results, the keys of these, and the executions. `g`: its join, if it is one.
+-- Returns the names under which the edges to an execution provide results, the keys of these, and the executions. `g`: its join,
+-- if it is one.
 function claim_reply.feeders(c, execution_id, flow_id, g, edge_ids)
   local names, result_keys, upstreams = {}, {}, {}
   for _, edge_id in ipairs(edge_ids) do

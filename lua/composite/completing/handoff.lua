@@ -1,8 +1,8 @@
 -- The handoff of a completion: executions that it makes ready are leased to the completing worker in the same call.
 
 -- The list of the executions that a call makes ready and leases to its worker, without entering them into the eligible set, is the
--- call of the usual path (see turn.new). `fed` has by execution the {name, result, upstream} lists that the call gives to it; nil is none.
--- `leased` contains the descriptions of those that are already leased, which count as well.
+-- call of the usual path (see turn.new). `fed` has by execution the {name, result, upstream} lists that the call gives to it; nil is
+-- none. `leased` contains the descriptions of those that are already leased, which count as well.
 
 -- Returns the score of the first execution of the request's lane, which comes before any less urgent one; nil when none waits
 -- there. It is read once in a call.

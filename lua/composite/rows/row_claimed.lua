@@ -26,8 +26,8 @@ local function text_of(c, flow, execution_id, lease_id, expires, ahead)
   return (ahead or flow.budgets) and text .. additions(c, flow, ahead) or text
 end
 
--- Returns the description of a node whose only input is one result, under the name of its upstream, whose ordinal is a text. It is joined at once, because
--- the server's interpreter processes all bytes of each text that it makes.
+-- Returns the description of a node whose only input is one result, under the name of its upstream, whose ordinal is a text. It is
+-- joined at once, because the server's interpreter processes all bytes of each text that it makes.
 function row_claimed.describe_fed(c, flow, execution_id, lease_id, expires, ahead, name, result, upstream)
   return execution_id .. ' ' .. lease_id .. ' ' .. expires .. ' ' .. (flow.about or about_run(flow))
     .. ((ahead or flow.budgets) and additions(c, flow, ahead) or '') .. 'i' .. number.text(#name) .. ' ' .. upstream .. ' ' .. name .. result

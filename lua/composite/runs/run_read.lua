@@ -89,7 +89,7 @@ end
 -- @arg      flow_id            flow_id
 -- @arg      cursor             text optional
 -- @arg      limit              int
--- @reply    OK flow_name:text run_id:text namespace:text state:text outcome:text created_at:unix_ms closed_at:unix_ms deadline_at:unix_ms node_count:int edge_count:int open_nodes:int failed_node:text failure_reason:text failure_category:text cancel_reason:text cancelled_by:text definition:bytes<plain> next_cursor:text nodes:list(described_node) paused:text rerun_count:int? rerun_at:unix_ms? rerun_by:text? rerun_mode:text? rerun_nodes:int? budgets:text? schedule:text? fire_at:unix_ms? parent_execution_id:text? nodes_failed:int? nodes_expired:int? nodes_cancelled:int? nodes_skipped:int? now:unix_ms? fair_key:text? priority:text? start_at:unix_ms? started_by:text? memo:bytes<memo>? run_key:text? queued:int? queued_behind:text? forked_from:text? kept_nodes:int? finally_until:text?
+-- @reply    OK flow_name:text run_id:text namespace:text state:text outcome:text created_at:unix_ms closed_at:unix_ms deadline_at:unix_ms node_count:int edge_count:int open_nodes:int failed_node:text failure_reason:text failure_category:text cancel_reason:text cancelled_by:text definition:bytes<plain> next_cursor:text nodes:list(described_node) paused:text rerun_count:int? rerun_at:unix_ms? rerun_by:text? rerun_mode:text? rerun_nodes:int? budgets:text? schedule:text? fire_at:unix_ms? parent_execution_id:text? nodes_failed:int? nodes_expired:int? nodes_cancelled:int? nodes_skipped:int? now:unix_ms? fair_key:text? priority:text? start_at:unix_ms? started_by:text? memo:bytes<plain>? run_key:text? queued:int? queued_behind:text? forked_from:text? kept_nodes:int? finally_until:text?
 -- @error    invalid_input message:text
 -- @error    flow_not_found
 function F.ffx_describe_flow(K, A)
@@ -159,8 +159,8 @@ end
 
 local OUTCOME, REASONS = { 'terminal_outcome' }, { 'node', 'failure_reason', 'cancellation_reason' }
 
--- Returns the result of a flow that has succeeded, and its node. Without one, returns nil, the node that should have provided it, and the
--- reason, or nil when its graph returns none. A result may be empty, so it exists when its node has succeeded.
+-- Returns the result of a flow that has succeeded, and its node. Without one, returns nil, the node that should have provided it,
+-- and the reason, or nil when its graph returns none. A result may be empty, so it exists when its node has succeeded.
 local function result_of(c, flow_id)
   local result_id = graph.result_execution(c, flow_id)
   if not result_id then return nil end
@@ -230,8 +230,8 @@ end
 local MAX_VALUES_PER_CALL = 256
 local MAX_VALUE_BYTES = 4194304
 
--- Returns a value as it is read: whether there is one, its size, and the requested part of its beginning. The size of one
--- that can be read only as a whole is -1.
+-- Returns a value as it is read: whether there is one, its size, and the requested part of its beginning. The size of one that
+-- can be read only as a whole is -1.
 local function part_of(c, value, max)
   if not value then return '0', '0', '' end
   local part, is_whole = stored_value.part(c.at.prefix, value, max)
@@ -240,9 +240,9 @@ end
 
 -- @function ffx_read_values
 -- @summary  Returns the input of a flow, and the states and results of executions of its partition, in the requested order: for
---           each value its size and its first `max_bytes` bytes, or -1 and all of it: for a list, and for a
---           value that a program has sealed or compressed. Reads values of four mebibytes together, but at least one
---           execution: call again for the rest.
+--           each value its size and its first `max_bytes` bytes, or -1 and all of it: for a list, and for a value that a program
+--           has sealed or compressed. Reads values of four mebibytes together, but at least one execution: call again for the
+--           rest.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id

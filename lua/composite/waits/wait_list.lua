@@ -141,8 +141,8 @@ end
 -- @function ffx_list_waits
 -- @summary  Returns open waits of all runs in one partition, with their runs, in the order `opened` (the longest wait first) or
 --           `due` (those with a timeout, the next one first), or the other way round with `newest_first`: of a flow, with certain
---           tags of the run, of an audience, at `after` or later and `before` or earlier in the order's time. With `behind_id`, returns those after the execution with that id at `after`, or `before` when the
---           newest come first. Checks a bounded number of waits and may return fewer than there are: while `more`, continue after
+--           tags of the run, of an audience, at `after` or later and `before` or earlier in the order's time. With `behind_id`,
+--           returns the waits after the execution with that id at `after`, or `before` when the newest come first. Checks a bounded number of waits and may return fewer than there are: while `more`, continue after
 --           `next_at` and `next_id`. The tags are names and values in turn. Waitpoints that are opened ahead of their wait are
 --           not among them.
 -- @flags    derives readonly
