@@ -255,13 +255,14 @@ func TestListWithSealedValues(t *testing.T) {
 		}
 		list = append(binary.LittleEndian.AppendUint32(list, uint32(len(kept))), kept...)
 	}
-	value, err := (&Conn{payloads: p}).Opened(payload.Input, execution, list)
-	if err != nil || string(value) != "[1,2]" {
-		t.Errorf("the list is %s, %v", value, err)
+	r := fields{payloads: p}
+	if value := r.opened(payload.Input, execution, list); r.unread != nil || string(value) != "[1,2]" {
+		t.Errorf("the list is %s, %v", value, r.unread)
 	}
-	if value, err = (&Conn{}).Opened(payload.Input, execution, list); !errors.Is(err, payload.ErrKeyMissing) ||
+	r = fields{}
+	if value := r.opened(payload.Input, execution, list); !errors.Is(r.unread, payload.ErrKeyMissing) ||
 		!errors.Is(payload.Check(value), payload.ErrKeyMissing) {
-		t.Errorf("without the key, the list is %q, %v", value, err)
+		t.Errorf("without the key, the list is %q, %v", value, r.unread)
 	}
 	for stored, is := range map[string]bool{"[1]": true, "": true, string(list): false, "\x01F\x02\x00": false} {
 		if IsValue([]byte(stored)) != is {

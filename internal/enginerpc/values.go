@@ -300,7 +300,7 @@ var marksUnreadable = [...]string{
 
 // Exempt returns the result of a node for a call that leaves it in the clear, because the library reads it.
 func (conn *Conn) Exempt(result []byte) []byte {
-	if conn.payloads == nil {
+	if conn == nil || conn.payloads == nil {
 		return result
 	}
 	return payload.Exempt(result)
@@ -309,6 +309,9 @@ func (conn *Conn) Exempt(result []byte) []byte {
 // Opened returns the value of a user for the bytes that the engine keeps in a slot, for readers of its keys. owner is
 // the id of the run or of the execution. The error wraps payload.ErrKeyMissing or payload.ErrAltered.
 func (conn *Conn) Opened(slot payload.Slot, owner string, b []byte) ([]byte, error) {
+	if err := conn.connected(); err != nil {
+		return nil, err
+	}
 	r := fields{payloads: conn.payloads}
 	value := r.opened(slot, owner, b)
 	return value, r.unread
